@@ -13,6 +13,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from tidemark.captures.mysql.rows.byte_text import ByteText
+from tidemark.captures.mysql.statements.sql_mode import NONE, SqlMode
 from tidemark.protocol.errors import SourceError
 
 QUERY = 2
@@ -116,8 +117,6 @@ _NAMES = {2: (1, 1), 5: (1, 0), 6: (1, 0), 11: (2, 0)}
 """Texts with their lengths: how many, and bytes that end them."""
 _UNKNOWN_DATABASES = 254
 """Instead of their number: there are too many, or foreign keys refer to the tables."""
-_STRICT = 1 << 21 | 1 << 22
-"""STRICT_TRANS_TABLES and STRICT_ALL_TABLES of ``sql_mode``."""
 _GTID = struct.Struct("<B16sq")
 _CREATED = 2 + 50
 """Where a FORMAT_DESCRIPTION event has its time: after the log's version and the server's. 0 for later files."""
@@ -279,10 +278,10 @@ def client_collation(variables: bytes) -> int | None:
     return None if at is None else int.from_bytes(variables[at : at + 2], "little")
 
 
-def is_strict(variables: bytes) -> bool:
-    """Whether a statement would have failed rather than to change a value that does not fit, by its ``sql_mode``."""
+def sql_mode(variables: bytes) -> SqlMode:
+    """That in which a statement was carried out; none where its event does not say."""
     at = _variable_at(variables, _SQL_MODE)
-    return at is not None and bool(int.from_bytes(variables[at : at + 8], "little") & _STRICT)
+    return NONE if at is None else SqlMode(int.from_bytes(variables[at : at + 8], "little"))
 
 
 def used_databases(variables: bytes) -> list[str] | None:

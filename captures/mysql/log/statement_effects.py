@@ -7,12 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tidemark.captures.contract.log import LogBatch
-from tidemark.captures.contract.table_changes import Consequence
+from tidemark.captures.contract.table_changes import Consequence, decided
 from tidemark.captures.mysql.config import OnStatement
-from tidemark.captures.mysql.log.events import THREAD_SPECIFIC, Query, client_collation, is_strict, used_databases
+from tidemark.captures.mysql.log.events import THREAD_SPECIFIC, Query, client_collation, sql_mode, used_databases
 from tidemark.captures.mysql.log.logged_tables import LoggedTables
+from tidemark.captures.mysql.server.prerequisites import versioned
 from tidemark.captures.mysql.statements.actions import UNREAD, WRITES, Action, Alteration, Change
 from tidemark.captures.mysql.statements.changes import changes
+from tidemark.captures.mysql.statements.sql_mode import SqlMode
 from tidemark.captures.mysql.statements.temporary import SessionId, TemporaryTables
 from tidemark.captures.mysql.statements.tokens import Name
 from tidemark.captures.mysql.tables.bindings import BoundTable
@@ -32,14 +34,14 @@ class StatementPlace:
         text: File and offset, for people.
         session: That carried it out.
         uses_temporary_tables: The log marks it as one that may use some of its session.
-        strict: It would have failed rather than to change a value that does not fit.
+        mode: In which it was carried out.
     """
 
     position: int
     text: str
     session: SessionId
     uses_temporary_tables: bool
-    strict: bool
+    mode: SqlMode
 
 
 def statement_place(query: Query, position: int, text: str, server_id: int, flags: int) -> StatementPlace:
@@ -49,7 +51,7 @@ def statement_place(query: Query, position: int, text: str, server_id: int, flag
         text,
         (server_id, query.session),
         uses_temporary_tables=bool(flags & THREAD_SPECIFIC),
-        strict=is_strict(query.variables),
+        mode=sql_mode(query.variables),
     )
 
 
@@ -84,7 +86,9 @@ class StatementEffects:
         unread: list[Change] = []
         gone: dict[int, SourceError] = {}
         position = where.position
-        found = self._temporary.without(self._changes(query), where.session, uses_some=where.uses_temporary_tables)
+        found = self._temporary.without(
+            self._changes(query, where.mode), where.session, uses_some=where.uses_temporary_tables
+        )
         for change in found:
             if change.action in UNREAD:
                 unread.append(change)
@@ -113,6 +117,8 @@ class StatementEffects:
                     pass
                 case Action.CREATED | Action.ENSURED | Action.REFILLED:
                     self._logged.replaced(bound, batch)
+                case Action.VERSIONED:
+                    self._logged.set_aside(bound.binding, versioned(bound.table.path), batch)
         self._renamed(renames, batch)
         self._unread(unread, used_databases(query.variables), where, batch)
         batch.away |= {binding: why for binding, why in gone.items() if binding in self._logged.gone}
@@ -169,9 +175,9 @@ class StatementEffects:
         left_out = self._tables.left_out(*name)
         return name if left_out is None else left_out
 
-    def _changes(self, query: Query) -> Iterator[Change]:
+    def _changes(self, query: Query, mode: SqlMode) -> Iterator[Change]:
         """What a statement changes; dropping a schema drops its tables."""
-        for change in changes(self._text(query), query.schema):
+        for change in changes(self._text(query), query.schema, mode, mariadb=self._mariadb):
             yield change
             if change.action is Action.DROPPED and not change.name[1]:
                 for table in self._tables.in_schema(change.name[0]):
@@ -230,19 +236,28 @@ class StatementEffects:
             before = bound.followed if followed is not None else (*bound.defined, *bound.table.columns)
             now.definitions.note_own_types(alteration, before)
         filled = now.fills.keys() if followed is not None else ()
+        key = {*bound.key, *now.key}
         converted = now.definitions.converted(
             alteration,
             where.position,
             now.defined,
             now.until,
-            emitted=now.emitted,
-            strict=where.strict,
+            emitted=now.emitted | key,
+            mode=where.mode,
             tinyint1_as_bool=now.tinyint1_as_bool,
             filled=filled if self._tables.identified else None,
         )
-        if binding in batch.restarted or not (reused or converted):
+        names_of_key = alteration.of_names() & {name.lower() for name in key}
+        found = decided(
+            keeps_values=not (reused or converted or names_of_key),
+            of_key=bool(names_of_key) or not key.isdisjoint({*reused, *converted}),
+            rows_may_be_gone=False,
+        )
+        if found is Consequence.EMPTIED:
+            self._logged.empty(binding, batch)
+        if found is Consequence.NOTHING or binding in batch.restarted:
             return
-        batch.follow(binding, Consequence.READ_AGAIN)
+        batch.follow(binding, found)
         if reused:
             self._tables.rows_replaced(binding)
         names = ".".join(change.name), where.text, ", ".join(sorted({*reused, *converted}))

@@ -240,6 +240,15 @@ def table_failures(
         _warn_of_cascades(session, table, table.name_in_full)
 
 
+def versioned(path: Sequence[str]) -> SourceError:
+    """A table is system-versioned."""
+    return SourceError(
+        "TM-MY-007",
+        f"{'.'.join(path)} is system-versioned: the log has its history as rows",
+        remedy=f"Leave it out, or run: ALTER TABLE {'.'.join(map(quoted_name, path))} DROP SYSTEM VERSIONING;",
+    )
+
+
 def definition_failures(
     session: Session, config: EndpointConfig, resource: ResourceConfig, table: Table | None
 ) -> Iterator[SourceError]:
@@ -247,12 +256,7 @@ def definition_failures(
     name = f"{resource.schema_name}.{resource.table}"
     if table is None:
         if is_versioned(session, (resource.schema_name, resource.table)):
-            yield SourceError(
-                "TM-MY-007",
-                f"{name} is system-versioned: the log has its history as rows",
-                remedy=f"Leave it out, or run: ALTER TABLE {'.'.join(map(quoted_name, resource.path))} "
-                "DROP SYSTEM VERSIONING;",
-            )
+            yield versioned(resource.path)
             return
         yield SourceError(
             "TM-MY-007", f"there is no table {name}, or user {config.user} may not see it, or it cannot be captured"

@@ -24,6 +24,8 @@ class Action(StrEnum):
     REFILLED = "refilled"
     """It lost or got rows that the log does not have."""
     RENAMED = "renamed"
+    VERSIONED = "versioned"
+    """From here on the log has the history of its rows as rows."""
     WRITTEN = "written"
     """Its rows are changed by a statement that the log has instead of them."""
     NAMED = "named"
@@ -58,7 +60,7 @@ class Alteration:
         placed: Where columns stand that are added or moved, in the order of the clauses: after the column of this name,
             or first if it is empty. None: at the end.
         redefaulted: Names of columns whose default is another one, which changes no row.
-        unknown: It has clauses of which nothing is known.
+        unknown: It has clauses of which nothing is known: the table is ``REFILLED``, too.
     """
 
     renamed: tuple[tuple[str, str], ...] = ()
@@ -77,6 +79,10 @@ class Alteration:
     def of_columns(self) -> bool:
         """Whether rows may look different after it."""
         return bool(self.renamed or self.added or self.dropped or self.revalued or self.texts)
+
+    def of_names(self) -> set[str]:
+        """Names in lower case under which there is another column after it than before, or none before or after it."""
+        return {name.lower() for name in (*self.added, *self.left(), *(new for _, new in self.renamed))}
 
     def left(self) -> set[str]:
         """Names that no column has after it, or another one than before."""

@@ -1,70 +1,29 @@
 """ALTER TABLE, clause by clause. Types of columns are not parsed, but for their names: the catalog knows them.
 
 Which columns get other names or values is parsed, because nothing else tells: rows that were captured before have the
-old ones, and no event comes.
+old ones, and no event comes. After a clause that is not known to its end the table is read again.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tidemark.captures.mysql.statements.actions import Action, Alteration, Change, single
+from tidemark.captures.mysql.statements.clause_forms import COLUMN, NAME, form
+from tidemark.captures.mysql.statements.keeping_clauses import DEFAULTS, keeping
 from tidemark.captures.mysql.statements.tokens import END, Name, Token, Tokens
-from tidemark.captures.mysql.tables.columns import ENGINES_WITHOUT_ROWS
-
-_NO_COLUMN = (
-    "PRIMARY",
-    "UNIQUE",
-    "CONSTRAINT",
-    "INDEX",
-    "KEY",
-    "FULLTEXT",
-    "SPATIAL",
-    "VECTOR",
-    "FOREIGN",
-    "CHECK",
-    "PARTITION",
-    "PERIOD",
-    "SYSTEM",
-)
-"""What comes after ADD or DROP where no column does. All but VECTOR are reserved or followed by another word."""
-
-_NO_INDEX = ("PARTITION", "PERIOD", "SYSTEM")
-"""Those of them after which no index or constraint comes, either."""
-
-_OPTIONS = (
-    "ALGORITHM",
-    "AUTO_INCREMENT",
-    "AVG_ROW_LENGTH",
-    "CHARACTER",
-    "CHARSET",
-    "CHECKSUM",
-    "COLLATE",
-    "COMMENT",
-    "COMPRESSION",
-    "DEFAULT",
-    "DISABLE",
-    "ENABLE",
-    "ENCRYPTED",
-    "ENCRYPTION",
-    "ENGINE",
-    "FORCE",
-    "KEY_BLOCK_SIZE",
-    "LOCK",
-    "MAX_ROWS",
-    "MIN_ROWS",
-    "ORDER",
-    "PAGE_COMPRESSED",
-    "ROW_FORMAT",
-    "STATS_AUTO_RECALC",
-    "STATS_PERSISTENT",
-    "STATS_SAMPLE_PAGES",
-    "TABLESPACE",
-)
-"""How clauses begin that set options of the table, or of the statement."""
 
 _OWN = ("UUID", "INET4", "INET6", "JSON", "VECTOR")
 """Types of MariaDB that its log does not tell from others."""
+
+_COLUMN = re.compile(COLUMN)
+_RENAMED = re.compile(rf"RENAME COLUMN (?:IF EXISTS )?{NAME} TO {NAME}")
+_DROPPED = re.compile(rf"DROP (?:COLUMN )?(?:IF EXISTS )?(?!PARTITION\b){NAME}(?: RESTRICT| CASCADE)?")
+_CONVERTED = re.compile(rf"CONVERT TO (?:CHARSET|CHAR(?:ACTER)? SET) (?:{NAME}|')(?: COLLATE (?:= )?(?:{NAME}|'))?")
+_VALUED = re.compile(r"\b(?:DEFAULT (?!NULL\b)|NOT NULL\b|(?:AS|AUTO_INCREMENT|SERIAL)\b)")
+"""In the definition of a new column: it may have values in rows that are there."""
 
 
 @dataclass(slots=True)
@@ -75,23 +34,32 @@ class _Found:
     alteration: Alteration = field(default_factory=Alteration)
     tables: list[Change] = field(default_factory=list)
 
-    def key(self, token: Token) -> None:
-        """Notes what may be the key, or part of it."""
-        self.alteration.primary |= token.upper == "PRIMARY"
-        self.alteration.unique |= token.upper == "UNIQUE"
+    def key(self, clause: str) -> None:
+        """Notes what may be the key, or part of it, by the form of a clause."""
+        words = clause.split()
+        of_index = words[0] in ("DROP", "RENAME") and words[1] in ("INDEX", "KEY", "CONSTRAINT")
+        self.alteration.primary |= "PRIMARY" in words
+        # Without a primary key it is the first unique index by name that is the key.
+        self.alteration.unique |= "UNIQUE" in words or of_index
 
     def refilled(self) -> None:
-        self.tables.append(Change(Action.REFILLED, self.table))
+        if (change := Change(Action.REFILLED, self.table)) not in self.tables:
+            self.tables.append(change)
+
+    def unknown(self) -> None:
+        """A clause is not known, or not to its end."""
+        self.alteration.unknown = True
+        self.refilled()
 
 
-def alter(statement: Tokens) -> list[Change]:
-    """What ALTER TABLE changes, after the verb."""
+def alter(statement: Tokens) -> list[Change] | None:
+    """What ALTER TABLE changes, after the verb; None if it is another statement."""
     ignores = False
     while (word := statement.peek().upper) in ("ONLINE", "OFFLINE", "IGNORE"):
         ignores |= word == "IGNORE"
         statement.take()
     if not statement.accept("TABLE"):
-        return []
+        return None
     statement.exists_clause()
     name = statement.name()
     if name is None:
@@ -102,144 +70,128 @@ def alter(statement: Tokens) -> list[Change]:
     found = _Found(name)
     if ignores:
         found.refilled()  # Rows that a new unique index, or a new partitioning, has no place for are gone.
-    for clause in statement.clauses():
+    for clause in _clauses(statement):
         if clause.peek() is not END:
             _clause(clause, found)
     return [Change(Action.ALTERED, name, alteration=found.alteration), *found.tables]
 
 
+def _clauses(statement: Tokens) -> Iterator[Tokens]:
+    """The clauses, cut at the commas between them, and before a partitioning, which needs none."""
+    clause: list[Token] = []
+    depth = 0
+    for token in statement.rest():
+        word = token.upper
+        depth += (word == "(") - (word == ")")
+        last = clause[-1].upper if clause else ""
+        if depth == 0 and word == "," and not _lists_names(clause):
+            yield Tokens(iter(clause), statement.schema)
+            clause = []
+        elif depth == 0 and len(clause) > 1 and (last, word) in (("PARTITION", "BY"), ("REMOVE", "PARTITIONING")):
+            yield Tokens(iter(clause[:-1]), statement.schema)
+            clause = [clause[-1], token]
+        else:
+            clause.append(token)
+    yield Tokens(iter(clause), statement.schema)
+
+
+def _lists_names(clause: list[Token]) -> bool:
+    """Whether commas in it do not end it."""
+    first, second = [token.upper for token in clause[:2]] if len(clause) > 1 else ("", "")
+    return second == "PARTITION" or (first, second) == ("ORDER", "BY")
+
+
 def _clause(clause: Tokens, found: _Found) -> None:
-    match clause.take().upper:
-        case "RENAME":
-            _rename(clause, found)
-        case "CHANGE":
+    text = form(clause.remaining())
+    entry = keeping(text)
+    if entry is not None:
+        found.key(text)
+        if entry is DEFAULTS:
+            clause.take()
             clause.accept("COLUMN")
             clause.exists_clause()
-            old, new = clause.word(), clause.word()
-            if new != old:
-                found.alteration.renamed += ((old, new),)
-            _column(new, clause, found, added=False)
+            found.alteration.redefaulted += (clause.word(),)
+        return
+    verb = clause.take().upper
+    clause.accept("COLUMN")
+    match verb:
+        case "RENAME" if _RENAMED.fullmatch(text):
+            clause.exists_clause()
+            old = clause.word()
+            clause.accept("TO")
+            found.alteration.renamed += ((old, clause.word()),)
+        case "RENAME" if not text.startswith("RENAME COLUMN "):
+            clause.accept("TO", "AS", "=")
+            if (new := clause.name()) is not None:
+                found.tables.append(Change(Action.RENAMED, found.table, new))
+            if new is None or clause.peek() is not END:
+                found.unknown()
+        case "CHANGE":
+            clause.exists_clause()
+            old, new_name = clause.word(), clause.word()
+            if new_name != old:
+                found.alteration.renamed += ((old, new_name),)
+            _column(new_name, clause, found, added=False)
         case "MODIFY":
-            clause.accept("COLUMN")
             clause.exists_clause()
             _column(clause.word(), clause, found, added=False)
-        case "ALTER":
-            if clause.peek().upper not in ("INDEX", "KEY", "CHECK", "CONSTRAINT"):
-                clause.accept("COLUMN")
-                clause.exists_clause()
-                found.alteration.redefaulted += (clause.word(),)
         case "ADD":
             _add(clause, found)
-        case "DROP":
-            _drop(clause, found)
-        case "EXCHANGE":
-            found.refilled()
-            for token in clause.rest():
-                if token.upper == "TABLE":
-                    found.tables += single(Action.REFILLED, clause.name())
-        case "CONVERT":
-            _convert(clause, found)
-        case "TRUNCATE" | "DISCARD" | "IMPORT" | "REPAIR" if clause.peek().upper in ("PARTITION", "TABLESPACE"):
-            found.refilled()
-        case option:
-            _options(option, clause, found)
-
-
-def _options(first: str, clause: Tokens, found: _Found) -> None:
-    """Options of the table, which no commas need to part: an engine that stores no rows has lost those that were."""
-    found.alteration.unknown |= first not in _OPTIONS
-    previous = first
-    for token in clause.rest():
-        if previous == "ENGINE" and token.upper in ENGINES_WITHOUT_ROWS:
-            found.refilled()
-        elif token.upper != "=":
-            previous = token.upper
-
-
-def _rename(clause: Tokens, found: _Found) -> None:
-    if clause.accept("INDEX", "KEY"):
-        found.alteration.unique = True  # Without a primary key it is the first unique index by name that is the key.
-    elif clause.accept("COLUMN"):
-        clause.exists_clause()
-        old = clause.word()
-        clause.accept("TO")
-        found.alteration.renamed += ((old, clause.word()),)
-    else:
-        clause.accept("TO", "AS", "=")
-        if (new := clause.name()) is not None:
-            found.tables.append(Change(Action.RENAMED, found.table, new))
+        case "DROP" if _DROPPED.fullmatch(text):
+            clause.exists_clause()
+            found.alteration.dropped += (clause.word(),)
+        case "CONVERT" if _CONVERTED.fullmatch(text):
+            found.alteration.texts = True
+        case _:
+            found.unknown()
+            _other_tables(verb, clause, found)
 
 
 def _add(clause: Tokens, found: _Found) -> None:
-    named = clause.accept("COLUMN")
     clause.exists_clause()
+    tokens = clause.remaining()
     if clause.accept("("):
-        for definition in clause.clauses():  # What closes the parentheses is left in the last of them.
-            _added(definition, found, named=named)
+        if tokens[-1].upper != ")":
+            found.unknown()
+        for definition in Tokens(iter(tokens[1:-1]), clause.schema).clauses():
+            _clause(Tokens(iter((Token("word", "ADD"), *definition.rest())), clause.schema), found)
+    elif form(tokens) == "SYSTEM VERSIONING":
+        found.tables.append(Change(Action.VERSIONED, found.table))
     else:
-        _added(clause, found, named=named)
-
-
-def _added(definition: Tokens, found: _Found, *, named: bool) -> None:
-    first = definition.peek()
-    if not named and first.upper in _NO_COLUMN:
-        found.alteration.unknown |= first.upper in _NO_INDEX
-        for token in definition.rest():
-            found.key(token)
-        return
-    name = definition.word()
-    found.alteration.added += (name,)
-    _column(name, definition, found, added=True)
+        name = clause.word()
+        found.alteration.added += (name,)
+        _column(name, clause, found, added=True)
 
 
 def _column(name: str, definition: Tokens, found: _Found, *, added: bool) -> None:
-    """The rest of a column's definition, after its name; unless it is ``added``, rows have values in it already."""
-    valued, previous, depth = not added, "", 0
-    place: str | None = None
-    if (kind := definition.peek().upper) in _OWN and name:
+    """A column's definition, after its name; unless it is ``added``, rows have values in it already."""
+    tokens = definition.remaining()
+    text = form(tokens)
+    known = _COLUMN.fullmatch(text)
+    if known is None or not name:
+        found.unknown()
+        return
+    if (kind := tokens[0].upper) in _OWN:
         found.alteration.own += ((name, kind.lower()),)
-    for token in definition.rest():
-        word = token.upper
-        within = depth > 0
-        depth += (word == "(") - (word == ")")
-        if within:
-            continue  # A condition of a CHECK names NULL, too.
-        place = token.text if previous == "AFTER" and token.is_name else "" if word == "FIRST" else None
-        found.alteration.unknown |= word in ("PARTITION", "REMOVE")  # Clauses that no comma need part from this one.
-        given = previous == "DEFAULT" and word != "NULL"
-        valued |= given or (previous == "NOT" and word == "NULL") or word in ("AS", "AUTO_INCREMENT")
-        found.key(token)
-        previous = word
-    if valued and name:
+    place = None
+    if known["place"]:
+        place = "" if known["place"] == " FIRST" else tokens[-1].text
+    found.key(text)
+    found.alteration.primary |= re.search(r"(?<!UNIQUE) KEY\b", text) is not None
+    if not added or _VALUED.search(text):
         found.alteration.revalued += (name,)
     if added or place is not None:
         found.alteration.placed += ((name, place),)
 
 
-def _drop(clause: Tokens, found: _Found) -> None:
-    first = clause.peek()
-    found.alteration.unknown |= first.upper in _NO_INDEX
-    if first.upper == "PARTITION":
-        found.refilled()
-    elif first.upper == "PRIMARY":
-        found.alteration.primary = True
-    elif first.upper in ("INDEX", "KEY", "CONSTRAINT"):
-        found.alteration.unique = True
-    elif first.upper not in _NO_COLUMN:
-        clause.accept("COLUMN")
-        clause.exists_clause()
-        found.alteration.dropped += (clause.word(),)
-
-
-def _convert(clause: Tokens, found: _Found) -> None:
-    """Of MariaDB a partition becomes a table, or a table a partition; of both all texts get a character set."""
-    if clause.accept("TO"):
-        found.alteration.texts = True
-    elif clause.accept("TABLE"):
-        found.refilled()
-        found.tables += single(Action.DROPPED, clause.name())
-    elif clause.accept("PARTITION"):
-        found.refilled()
-        for token in clause.rest():
-            if token.upper == "TABLE":
-                found.tables += single(Action.CREATED, clause.name())
+def _other_tables(verb: str, clause: Tokens, found: _Found) -> None:
+    """What a clause that moves rows does to another table: of MariaDB a partition becomes a table, or the other way."""
+    first = clause.peek().upper
+    for token in clause.rest():
+        if token.upper != "TABLE":
+            continue
+        if verb == "EXCHANGE":
+            found.tables += single(Action.REFILLED, clause.name())
+        elif verb == "CONVERT" and first in ("TABLE", "PARTITION"):
+            action = Action.DROPPED if first == "TABLE" else Action.CREATED
+            found.tables += single(action, clause.name())

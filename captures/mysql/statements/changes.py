@@ -1,50 +1,61 @@
 """Statements in the log: which of them change which tables.
 
-What is not understood is passed over: rows that do not fit their table show it.
+A statement that is not understood may have changed every table that it names.
 """
 
 from __future__ import annotations
 
 from tidemark.captures.mysql.statements.actions import Action, Alteration, Change, single
 from tidemark.captures.mysql.statements.alter import alter
+from tidemark.captures.mysql.statements.harmless import NO_TABLES, OTHER_OBJECTS
+from tidemark.captures.mysql.statements.sql_mode import NONE, SqlMode
 from tidemark.captures.mysql.statements.tokens import END, Tokens, statement_tokens
-from tidemark.captures.mysql.statements.writes import WRITES, anything
+from tidemark.captures.mysql.statements.writes import WRITES, anything, names
 
 
-def changes(text: bytes, schema: str) -> list[Change]:
+def changes(text: bytes, schema: str, mode: SqlMode = NONE, *, mariadb: bool = False) -> list[Change]:
     """What a statement changes.
 
     Args:
         schema: Its session's default database.
+        mode: That in which it was carried out.
+        mariadb: The server is MariaDB.
     """
-    statement = statement_tokens(text, schema)
+    statement = statement_tokens(text, schema, mode, mariadb=mariadb)
     verb = statement.take().upper
     if verb == "SET" and statement.accept("STATEMENT"):
         for token in statement.rest():
             if token.upper == "FOR":
                 break
         verb = statement.take().upper
-    reader = _READERS.get(verb)
-    return reader(statement) if reader is not None else []
+    if verb in NO_TABLES or statement.peek().upper in OTHER_OBJECTS.get(verb, ()):
+        return []
+    return _READERS.get(verb, _unknown)(statement)
+
+
+def _unknown(statement: Tokens) -> list[Change]:
+    return [Change(Action.REFILLED, name) for name in names(statement)]
 
 
 def _create(statement: Tokens) -> list[Change]:
     if statement.accept("OR"):
         statement.accept("REPLACE")
     temporary = unique = False
-    for token in iter(statement.take, END):
+    while (token := statement.peek()).upper in _BEFORE_CREATED:
         temporary |= token.upper == "TEMPORARY"
         unique |= token.upper == "UNIQUE"
-        if token.upper == "TABLE":
-            action = Action.ENSURED if statement.peek().upper == "IF" else Action.CREATED
-            action = Action.SHADOWED if temporary else action
-            statement.exists_clause()
-            return [*single(action, statement.name()), *(_selected(statement) if not temporary else ())]
-        if token.upper == "INDEX":
-            return _index(statement, unique=unique)
-        if token.upper not in ("UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR", "ONLINE", "OFFLINE", "TEMPORARY"):
-            return []
-    return []
+        statement.take()
+    if statement.accept("TABLE"):
+        action = Action.ENSURED if statement.peek().upper == "IF" else Action.CREATED
+        action = Action.SHADOWED if temporary else action
+        statement.exists_clause()
+        return [*single(action, statement.name()), *(_selected(statement) if not temporary else ())]
+    if statement.accept("INDEX"):
+        return _index(statement, unique=unique)
+    return [] if statement.peek().upper in OTHER_OBJECTS["CREATE"] else _unknown(statement)
+
+
+_BEFORE_CREATED = ("UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR", "ONLINE", "OFFLINE", "TEMPORARY")
 
 
 def _selected(statement: Tokens) -> list[Change]:
@@ -74,9 +85,14 @@ def _drop(statement: Tokens) -> list[Change]:
     if statement.accept("INDEX"):
         return _index(statement, unique=True)
     if not statement.accept("TABLE", "TABLES"):
-        return []
+        return _unknown(statement)
     statement.exists_clause()
     return _each(Action.UNCOVERED if temporary else Action.DROPPED, statement)
+
+
+def _alter(statement: Tokens) -> list[Change]:
+    found = alter(statement)
+    return _unknown(statement) if found is None else found
 
 
 def _truncate(statement: Tokens) -> list[Change]:
@@ -86,7 +102,7 @@ def _truncate(statement: Tokens) -> list[Change]:
 
 def _rename(statement: Tokens) -> list[Change]:
     if not statement.accept("TABLE", "TABLES"):
-        return []
+        return _unknown(statement)
     statement.exists_clause()
     found: list[Change] = []
     while True:
@@ -107,8 +123,8 @@ def _rename(statement: Tokens) -> list[Change]:
 def _repair(statement: Tokens) -> list[Change]:
     """REPAIR TABLE: rows that cannot be repaired are lost."""
     statement.accept("NO_WRITE_TO_BINLOG", "LOCAL")
-    if not statement.accept("TABLE", "TABLES"):
-        return []
+    if not statement.accept("TABLE", "TABLES", "VIEW"):
+        return _unknown(statement)
     return _each(Action.REFILLED, statement)
 
 
@@ -127,7 +143,7 @@ _READERS = {
     "DROP": _drop,
     "TRUNCATE": _truncate,
     "RENAME": _rename,
-    "ALTER": alter,
+    "ALTER": _alter,
     "REPAIR": _repair,
     **WRITES,
 }

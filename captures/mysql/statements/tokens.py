@@ -6,24 +6,25 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-_TOKEN = re.compile(
-    r"""
-    (?P<blank>\s+|--[ \t][^\n]*|--$|\#[^\n]*|/\*(?!M?!)(?s:.*?)\*/)
-    | (?P<executed>/\*M?!\d*|\*/)
+from tidemark.captures.mysql.statements.sql_mode import NONE, SqlMode
+
+_TOKEN = r"""
+    (?P<blank>[ \t\n\v\f\r]+ | (?:--(?=[\x00-\x20\x7f]|\Z)|\#)[^\n\0]* | /\*(?!{executed})(?s:.*?)\*/)
+    | (?P<executed>/\*{executed}(?:\d{{5,6}})?)
+    | (?P<closed>\*/)
     | `(?P<ticked>(?:[^`]|``)*)`
-    | "(?P<quoted>(?:[^"\\]|""|\\.)*)"
-    | '(?P<string>(?:[^'\\]|''|\\.)*)'
-    | (?P<word>[\w$\u0080-\uffff]+)
+    | "(?P<{quoted}>(?:{in_quotes}|"")*)"
+    | '(?P<string>(?:{in_string}|'')*)'
+    | (?P<word>[0-9A-Za-z_$\u0080-\U0010ffff]+)
     | (?P<mark>.)
-    """,
-    re.VERBOSE | re.DOTALL,
-)
+"""
+"""White space and control characters are those of ASCII: others are characters of a name."""
 
 _LIMIT = 1 << 20
 """Characters of a statement that are looked at: definitions are shorter."""
 
-NAMES = ("word", "ticked", "quoted")
-"""Kinds of tokens that can be names."""
+_CUT = "\0"
+"""In place of what is not looked at."""
 
 Name = tuple[str, str]
 """Schema and table."""
@@ -31,7 +32,7 @@ Name = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token: ``word``, ``ticked``, ``quoted``, ``string`` or ``mark``; quotes are taken off its text."""
+    """A token: ``word``, ``ticked``, ``string`` or ``mark``; quotes are taken off its text."""
 
     kind: str
     text: str
@@ -44,7 +45,7 @@ class Token:
     @property
     def is_name(self) -> bool:
         """Whether it can be a name."""
-        return self.kind in NAMES
+        return self.kind in ("word", "ticked")
 
 
 END = Token("mark", "")
@@ -109,6 +110,12 @@ class Tokens:
         while (token := self.take()) is not END:
             yield token
 
+    def remaining(self) -> list[Token]:
+        """All tokens that are left, and stay."""
+        left = [*self._next, *self._tokens]
+        self._next, self._tokens = [], iter(left)
+        return left
+
     def clauses(self) -> Iterator[Tokens]:
         """What is left, cut at the commas that are in no parentheses."""
         clause: list[Token] = []
@@ -123,18 +130,49 @@ class Tokens:
         yield Tokens(iter(clause), self.schema)
 
 
-def statement_tokens(text: bytes, schema: str) -> Tokens:
-    """The tokens of a statement in UTF-8; of a very long one those of its beginning."""
-    return Tokens(_read(text[: 4 * _LIMIT].decode("utf-8", "replace")[:_LIMIT]), schema)
+def statement_tokens(text: bytes, schema: str, mode: SqlMode = NONE, *, mariadb: bool = False) -> Tokens:
+    """The tokens of a statement in UTF-8; of a very long one those of its beginning, and a mark of no meaning.
+
+    Args:
+        schema: Of names without one.
+        mode: In which the server read it.
+        mariadb: The server is MariaDB, which has comments of its own that are code.
+    """
+    whole = text[: 4 * _LIMIT].decode("utf-8", "replace")
+    cut = len(text) > 4 * _LIMIT or len(whole) > _LIMIT
+    return Tokens(_read(whole[:_LIMIT] + (_CUT if cut else ""), _pattern(mode, mariadb)), schema)
 
 
-def _read(text: str) -> Iterator[Token]:
-    for match in _TOKEN.finditer(text):
-        kind = match.lastgroup or "mark"
-        if kind in ("blank", "executed"):
-            continue
-        value = match[kind]
-        if kind in ("ticked", "quoted", "string"):
-            quote = {"ticked": "`", "quoted": '"', "string": "'"}[kind]
-            value = value.replace(quote * 2, quote)
-        yield Token(kind, value)
+def _pattern(mode: SqlMode, mariadb: bool) -> re.Pattern[str]:
+    escaped = "" if mode & SqlMode.NO_BACKSLASH_ESCAPES else r"|\\."
+    without = "" if mode & SqlMode.NO_BACKSLASH_ESCAPES else r"\\"
+    names = bool(mode & SqlMode.ANSI_QUOTES)
+    text = _TOKEN.format(
+        executed="M?!" if mariadb else "!",
+        quoted="name" if names else "text",
+        in_quotes='[^"]' if names else f'[^"{without}]{escaped}',
+        in_string=f"[^'{without}]{escaped}",
+    )
+    return re.compile(text, re.VERBOSE | re.DOTALL)  # The module keeps those that were made last.
+
+
+_QUOTES = {"ticked": ("ticked", "`"), "name": ("ticked", '"'), "text": ("string", '"'), "string": ("string", "'")}
+"""The kind of what is in quotes, and the quote."""
+
+
+def _read(text: str, pattern: re.Pattern[str]) -> Iterator[Token]:
+    at, executed = 0, False
+    while match := pattern.match(text, at):
+        at, kind = match.end(), match.lastgroup or "mark"
+        if kind in _QUOTES:
+            kind, quote = _QUOTES[kind]
+            yield Token(kind, match[match.lastgroup or ""].replace(quote * 2, quote))
+        elif kind == "executed":
+            executed = True
+        elif kind == "closed" and executed:
+            executed = False
+        elif kind == "closed":
+            at -= 1
+            yield Token("mark", "*")
+        elif kind != "blank":
+            yield Token(kind, match[kind])

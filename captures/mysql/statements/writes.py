@@ -83,15 +83,15 @@ def _targets(tokens: Iterable[Token], schema: str) -> list[Name]:
     one.word()
     if name is not None and one.peek() is END:
         return [name]
-    return _names(Tokens(iter(listed), schema))
+    return names(Tokens(iter(listed), schema))
 
 
 def _written(targets: list[Name], rest: Tokens) -> list[Change]:
-    others = [name for name in [*_names(rest), (rest.schema, "")] if name not in targets]
+    others = [name for name in [*names(rest), (rest.schema, "")] if name not in targets]
     return [Change(Action.WRITTEN, name) for name in targets] + [Change(Action.NAMED, name) for name in others]
 
 
-def _names(statement: Tokens) -> list[Name]:
+def names(statement: Tokens) -> list[Name]:
     """Everything that could be a table: with its schema, and without."""
     found: dict[Name, None] = {}
     for _ in range(_TOKENS):

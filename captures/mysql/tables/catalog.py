@@ -242,6 +242,7 @@ def _column(
         expression=expression or "",
         collation=collation if is_text else None,
         description=comment or "",
+        counts_up="AUTO_INCREMENT" in extra,
     )
 
 

@@ -45,6 +45,7 @@ class Column:
         zerofill: A number that the server prints with zeros in front.
         collation: The server's name of the order of a text; None for anything else.
         description: The comment on it.
+        counts_up: A row without a value, or with 0, gets the next number.
         salt: Documents have hashes of its values with this salt. Empty: they have the values.
         on_bad_value: The policy for values that a document cannot represent.
     """
@@ -70,6 +71,7 @@ class Column:
     expression: str = field(default="", compare=False)
     collation: str | None = field(default=None, compare=False)
     description: str = field(default="", compare=False)
+    counts_up: bool = field(default=False, compare=False)
 
     @property
     def log_says_less(self) -> bool:

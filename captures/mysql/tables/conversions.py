@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from tidemark.captures.mysql.statements.actions import Alteration
-from tidemark.captures.mysql.tables.columns import Column
+from tidemark.captures.mysql.statements.sql_mode import NONE, SqlMode
+from tidemark.captures.mysql.tables.columns import Column, quoted_name
 from tidemark.captures.mysql.values.charsets import UNICODE
 from tidemark.captures.mysql.values.types import form
 
@@ -85,7 +86,7 @@ class Definitions:
         as_of: int,
         *,
         emitted: Iterable[str],
-        strict: bool,
+        mode: SqlMode,
         tinyint1_as_bool: bool,
         filled: Collection[str] | None = None,
     ) -> tuple[str, ...]:
@@ -95,8 +96,8 @@ class Definitions:
             position: Where it ends in the log.
             now: The columns as the catalog had them.
             as_of: Where the log ended after that: ``now`` may have all statements up to here, and has no later one.
-            emitted: Names of the columns that documents have.
-            strict: By its ``sql_mode`` the statement would have failed instead of changing a value that does not fit.
+            emitted: Names of the columns that documents have, and of the key's.
+            mode: In which it was carried out.
             filled: Names of columns that it adds, and of which consumers know the value of all rows; None if they never
                 do.
         """
@@ -114,7 +115,7 @@ class Definitions:
         self._now, self._as_of = {column.name: column for column in now}, as_of
         if before is None:
             return ()
-        found = []
+        found, redefined = [], []
         for column in now:
             if column.name in (filled or ()):
                 continue
@@ -124,14 +125,17 @@ class Definitions:
             elif known is None:
                 continue  # Another statement adds it.
             else:
-                other = not keeps_values(known, column, strict=strict, tinyint1_as_bool=tinyint1_as_bool)
+                other = not keeps_values(known, column, mode=mode, tinyint1_as_bool=tinyint1_as_bool)
+                other |= column.name in named and _is_numbered(known, column, mode)
             if other and not column.hidden:
                 found.append(column.name)
+            if other or known is None or not _same_to_others(known, column):
+                redefined.append(column.name)
+        found += _generated_from(redefined, [column for column in now if column.name not in found])
         self._named |= named
         self._explain(found, position)
         shown = set(emitted)
-        generated = any(column.generated for column in now if column.name in shown)
-        converted = tuple(name for name in found if name in shown or generated)
+        converted = tuple(name for name in found if name in shown)
         if converted:
             self._before = None  # All rows are read again, in their state of ``as_of`` or later.
         return converted
@@ -212,7 +216,7 @@ def _same(before: Column, now: Column, exactly: bool, *, tinyint1_as_bool: bool)
     """Whether earlier rows mean the same; ``exactly``: even if they are read by the other definition."""
     if (same := _as_any_version(before) == _as_any_version(now)) and before.expression == now.expression:
         return True
-    return (same or not exactly) and keeps_values(before, now, strict=False, tinyint1_as_bool=tinyint1_as_bool)
+    return (same or not exactly) and keeps_values(before, now, mode=NONE, tinyint1_as_bool=tinyint1_as_bool)
 
 
 def _as_any_version(column: Column) -> Column:
@@ -222,16 +226,47 @@ def _as_any_version(column: Column) -> Column:
     return replace(column, charset=charset, length=length)
 
 
-def keeps_values(before: Column, now: Column, *, strict: bool, tinyint1_as_bool: bool) -> bool:
+def _is_numbered(before: Column, now: Column, mode: SqlMode) -> bool:
+    """Whether a statement that names a column gives numbers to rows that had NULL or 0 in it."""
+    zeros_stay = mode & SqlMode.NO_AUTO_VALUE_ON_ZERO and not before.nullable
+    return now.counts_up and not before.counts_up and not zeros_stay
+
+
+def _same_to_others(before: Column, now: Column) -> bool:
+    """Whether a column that is generated from this one has the same values, if this one has."""
+
+    def compared(column: Column) -> tuple[Column, str | None, str, bool]:
+        length = None if column.data_type in ("varchar", "varbinary") else column.length
+        return replace(_plain(column), length=length), column.collation, column.expression, column.zerofill
+
+    return compared(before) == compared(now)
+
+
+def _generated_from(names: Iterable[str], columns: Iterable[Column]) -> list[str]:
+    """The columns that are generated from those with these names, also by way of others."""
+    found = list(names)
+    begin = len(found)
+    left = [column for column in columns if column.generated and column.name not in found]
+    for name in found:  # It grows.
+        text = quoted_name(name).lower()
+        found += (more := [column.name for column in left if text in column.expression.lower()])
+        left = [column for column in left if column.name not in more]
+    return found[begin:]
+
+
+def keeps_values(before: Column, now: Column, *, mode: SqlMode, tinyint1_as_bool: bool) -> bool:
     """Whether documents stay the same for every value of a column after an ALTER that gives it this definition.
 
     Args:
-        strict: The ALTER fails where a value does not fit.
+        mode: In which it is carried out. If that is strict, it fails where a value does not fit.
     """
+    strict = mode.strict
     if now.generated and (not before.generated or before.expression != now.expression):
         return False
-    if before.nullable and not now.nullable and not strict:
-        return False  # NULL becomes 0 or ''.
+    if before.nullable and not now.nullable and not (strict and now.data_type != "timestamp"):
+        return False  # NULL becomes 0 or '', and in a timestamp the present time.
+    if before.data_type == "char" and now.data_type != "char" and mode & SqlMode.PAD_CHAR_TO_FULL_LENGTH:
+        return False
     if form(before, tinyint1_as_bool=tinyint1_as_bool) != form(now, tinyint1_as_bool=tinyint1_as_bool):
         return False
     kinds = before.data_type, now.data_type

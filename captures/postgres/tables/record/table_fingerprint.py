@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from tidemark.captures.contract.table_changes import Consequence, TableChange
+from tidemark.captures.contract.table_changes import Consequence, TableChange, decided
 from tidemark.captures.postgres.config import ResourceConfig
 from tidemark.captures.postgres.tables.record import table_changes as changes
 from tidemark.captures.postgres.tables.record.shown_changes import (
@@ -130,7 +130,7 @@ def difference(
     found += of_partitions
     rewritten = [store for store in record.rewritten(before["files"]) if store not in joined]
     of_columns = _of_columns(before, record, resource, key, handling, rewritten=bool(rewritten))
-    if any(change.consequence >= Consequence.READ_AGAIN and set(columns) & set(key) for change, columns in of_columns):
+    if Consequence.EMPTIED in (_of_values(change, not set(key).isdisjoint(columns)) for change, columns in of_columns):
         found.append(Found(changes.KEY_VALUES))
     found += of_columns
     # Such an ALTER writes all partitions. One that is truncated on its own has another file, and the others have not.
@@ -138,6 +138,11 @@ def difference(
     if not others and any(change in _REWRITE for change, _ in of_columns):
         rewritten = []
     return Difference(tuple(found), tuple(rewritten), tuple(joined))
+
+
+def _of_values(change: TableChange, of_key: bool) -> Consequence:
+    """The consequence of a change of columns, in the key or elsewhere."""
+    return decided(keeps_values=change.consequence < Consequence.READ_AGAIN, of_key=of_key, rows_may_be_gone=False)
 
 
 def _of_partitions(before: dict[str, str] | None, record: TableRecord) -> tuple[list[Store], list[Found]]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tidemark.captures.mysql.statements.actions import Alteration
+from tidemark.captures.mysql.statements.sql_mode import NONE, SqlMode
 from tidemark.captures.mysql.tables.columns import Column
 from tidemark.captures.mysql.tables.conversions import Definitions, keeps_values
 
@@ -17,6 +18,7 @@ ENUM = Column("a", "enum", charset="utf8mb4", labels=("x", "y"))
 SET = replace(ENUM, data_type="set")
 TIME = Column("a", "datetime", fraction=3)
 DOUBLE = Column("a", "int", generated="stored", expression="`id` * 2")
+STRICT = SqlMode.STRICT_TRANS_TABLES
 BOOLEAN = Column("a", "tinyint", length=1)
 
 KEPT = [
@@ -75,6 +77,7 @@ CONVERTED = [
     (Column("a", "binary", length=16), Column("a", "uuid")),
     (DOUBLE, replace(DOUBLE, expression="`id` * 3")),
     (INT, DOUBLE),
+    (replace(TIME, data_type="timestamp"), replace(TIME, data_type="timestamp", nullable=False)),
     (BOOLEAN, replace(BOOLEAN, length=None)),
     (BOOLEAN, INT),
 ]
@@ -90,7 +93,14 @@ CONVERTED = [
     ],
 )
 def test_definitions(before: Column, now: Column, kept: tuple[bool, bool], strict: bool) -> None:
-    assert keeps_values(before, now, strict=strict, tinyint1_as_bool=True) == kept[not strict]
+    mode = STRICT if strict else NONE
+    assert keeps_values(before, now, mode=mode, tinyint1_as_bool=True) == kept[not strict]
+
+
+def test_a_char_is_filled_up_in_some_modes() -> None:
+    char, mode = replace(TEXT, data_type="char"), STRICT | SqlMode.PAD_CHAR_TO_FULL_LENGTH
+    for now, kept in ((TEXT, False), (replace(TEXT, data_type="text"), False), (replace(char, length=30), True)):
+        assert keeps_values(char, now, mode=mode, tinyint1_as_bool=True) == kept
 
 
 LONGER = replace(TEXT, length=40)
@@ -98,9 +108,15 @@ OTHER = Column("b", "int")
 
 
 def converted(
-    definitions: Definitions, alteration: Alteration, position: int, as_of: int, *now: Column, emitted: str = "ab"
+    definitions: Definitions,
+    alteration: Alteration,
+    position: int,
+    as_of: int,
+    *now: Column,
+    emitted: str = "ab",
+    mode: SqlMode = STRICT,
 ) -> tuple[str, ...]:
-    return definitions.converted(alteration, position, now, as_of, emitted=emitted, strict=True, tinyint1_as_bool=False)
+    return definitions.converted(alteration, position, now, as_of, emitted=emitted, mode=mode, tinyint1_as_bool=False)
 
 
 def test_one_statement_between_two_definitions_that_are_known() -> None:
@@ -131,7 +147,40 @@ def test_columns_that_documents_do_not_have() -> None:
     assert converted(definitions, Alteration(revalued=("b",)), 10, 10, TEXT, number, emitted="a") == ()
     generated = replace(DOUBLE, expression="`b` * 2")
     definitions = Definitions((generated, OTHER), 0, captured=True)
-    assert converted(definitions, Alteration(revalued=("b",)), 10, 10, generated, number, emitted="a") == ("b",)
+    assert converted(definitions, Alteration(revalued=("b",)), 10, 10, generated, number, emitted="a") == ("a",)
+
+
+def test_what_is_generated_from_a_column_that_is_redefined() -> None:
+    """Its order counts, too, and columns in between do."""
+    first, second = replace(DOUBLE, expression="`B` = 'x'"), replace(DOUBLE, name="c", expression="(`a` + 1)")
+    text = replace(TEXT, name="b")
+    for other, found in {
+        replace(text, collation="utf8mb4_bin"): ("a", "c"),
+        replace(text, charset="utf16"): ("a", "c"),
+        replace(text, length=40, nullable=False, invisible=True, description="why"): (),
+    }.items():
+        definitions = Definitions((first, second, text), 0, captured=True)
+        for now in ((first, second, other), (second, first, other)):
+            names = converted(definitions, Alteration(revalued=("b",)), 10, 10, *now, emitted="abc")
+            assert tuple(sorted(names)) == found
+            definitions = Definitions((first, second, text), 0, captured=True)
+
+
+def test_a_column_that_begins_to_count_up() -> None:
+    """NULL and 0 become numbers; without NULL, a mode leaves 0 as it is."""
+    number = replace(INT, nullable=False)
+    counting = replace(number, counts_up=True)
+    zeros = STRICT | SqlMode.NO_AUTO_VALUE_ON_ZERO
+    for before, mode, found in (
+        (number, STRICT, ("a",)),
+        (number, zeros, ()),
+        (INT, zeros, ("a",)),
+        (counting, STRICT, ()),
+    ):
+        definitions = Definitions((before,), 0, captured=True)
+        assert converted(definitions, Alteration(revalued=("a",)), 10, 10, counting, mode=mode) == found
+    # What another statement did to it is not this one's.
+    assert converted(Definitions((number,), 0, captured=True), Alteration(), 10, 10, counting) == ()
 
 
 def test_what_was_before_is_not_known() -> None:

@@ -51,7 +51,23 @@ RENAMED, WRITTEN = Action.RENAMED, Action.WRITTEN
         ("SET STATEMENT a=1, b='FOR' FOR TRUNCATE t", [(EMPTIED, "d.t")]),
         ("SET PASSWORD FOR t = 'x'", []),
         ("# comment\n-- another\n/* a */ TRUNCATE t", [(EMPTIED, "d.t")]),
-        ('TRUNCATE "t"', [(EMPTIED, "d.t")]),
+        ('TRUNCATE "t"', []),
+        ("-- \n--\t\n--\nTRUNCATE t --", [(EMPTIED, "d.t")]),
+        ("ALTER TABLE t --\nDROP PARTITION p0, p1", [(ALTERED, "d.t"), (REFILLED, "d.t")]),
+        ("ALTER TABLE t ADD c INT NULL /*!50100 , DROP PARTITION p0 */", [(ALTERED, "d.t"), (REFILLED, "d.t")]),
+        ("ALTER TABLE t ADD c INT NULL /* , DROP PARTITION p0 */", [(ALTERED, "d.t")]),
+        ("ALTER TABLE t ADD SYSTEM VERSIONING", [(ALTERED, "d.t"), (Action.VERSIONED, "d.t")]),
+        ("ALTER TABLE t ENGINE=CONNECT", [(ALTERED, "d.t"), (REFILLED, "d.t")]),
+        ("ALTER IGNORE TABLE t FROB", [(ALTERED, "d.t"), (REFILLED, "d.t")]),
+        ("FROBNICATE x.t", [(REFILLED, "d.x"), (REFILLED, "x.t")]),
+        ("ALTER FROB t", [(REFILLED, "d.FROB"), (REFILLED, "d.t")]),
+        ("CREATE FROB t", [(REFILLED, "d.FROB"), (REFILLED, "d.t")]),
+        ("DROP FROB t", [(REFILLED, "d.FROB"), (REFILLED, "d.t")]),
+        ("REPAIR FROB t", [(REFILLED, "d.FROB"), (REFILLED, "d.t")]),
+        ("RENAME USER t TO u", []),
+        ("ALTER VIEW t AS SELECT 1", []),
+        ("DROP TRIGGER t", []),
+        ("OPTIMIZE TABLE t", []),
         ("INSERT IGNORE INTO t VALUES (1)", [(WRITTEN, "d.t")]),
         ("REPLACE t SET a = 1", [(WRITTEN, "d.t")]),
         ("UPDATE LOW_PRIORITY t AS x SET a = 'u'", [(WRITTEN, "d.t")]),
@@ -130,11 +146,18 @@ def test_statements_of_administrators_change_no_rows(statement: str) -> None:
         ("ADD a INT AS (b + 1) STORED", Alteration(added=("a",), revalued=("a",), placed=(("a", None),))),
         ("ALTER a SET DEFAULT 7, ALTER COLUMN b DROP DEFAULT", Alteration(redefaulted=("a", "b"))),
         ("ALTER INDEX i INVISIBLE, ALTER CHECK c NOT ENFORCED", Alteration()),
-        ("ADD PARTITION PARTITIONS 2", Alteration(unknown=True)),
-        ("ADD a INT PARTITION BY KEY (a)", Alteration(added=("a",), placed=(("a", None),), unknown=True)),
-        ("ADD PERIOD FOR p (a, b)", Alteration(unknown=True)),
+        ("ADD PARTITION PARTITIONS 2", Alteration()),
+        ("ADD a INT PARTITION BY KEY (a)", Alteration(added=("a",), placed=(("a", None),))),
+        ("ADD a INT REMOVE PARTITIONING", Alteration(added=("a",), placed=(("a", None),))),
+        ("ADD (a INT, INDEX (a), UNIQUE (b))", Alteration(added=("a",), placed=(("a", None),), unique=True)),
+        ("ADD a INT KEY", Alteration(added=("a",), placed=(("a", None),), primary=True)),
+        ("ADD PERIOD FOR p (a, b)", Alteration(added=("PERIOD",), unknown=True)),
         ("DROP SYSTEM VERSIONING", Alteration(unknown=True)),
-        ("SECONDARY_LOAD", Alteration(unknown=True)),
+        ("ADD a INT FROB", Alteration(added=("a",), unknown=True)),
+        ("ADD a FROB", Alteration(added=("a",), unknown=True)),
+        ("DROP PARTITION cascade", Alteration(unknown=True)),
+        ("ENGINE=InnoDB PARTITION BY HASH (a) (PARTITION p ENGINE=CONNECT)", Alteration(unknown=True)),
+        ("SECONDARY_LOAD", Alteration()),
         ("DROP a, DROP COLUMN IF EXISTS `b`", Alteration(dropped=("a", "b"))),
         ("ADD INDEX i (a), DROP FOREIGN KEY k, ADD CHECK (a > 0)", Alteration()),
         ("DROP INDEX i", Alteration(unique=True)),
@@ -147,8 +170,9 @@ def test_statements_of_administrators_change_no_rows(statement: str) -> None:
     ],
 )
 def test_clauses(clauses: str, expected: Alteration) -> None:
-    (change,) = changes(f"ALTER TABLE t {clauses}".encode(), "d")
+    change, *others = changes(f"ALTER TABLE t {clauses}".encode(), "d")
     assert change.alteration == expected
+    assert [other.action for other in others] == [REFILLED] * expected.unknown
 
 
 def test_long_lists_of_values_are_not_read_to_their_end() -> None:
@@ -169,7 +193,10 @@ def test_names_that_are_used_again() -> None:
 @given(
     st.lists(
         st.sampled_from(
-            ["ALTER", "TABLE", "RENAME", "TO", "`", "'", '"', "t", ",", "(", ")", "/*!", "*/", "DROP", "IF", "."]
+            [
+                *("ALTER", "TABLE", "RENAME", "TO", "`", "'", '"', "t", ",", "(", ")", "/*!", "*/", "DROP", "IF", "."),
+                *("ADD", "COLUMN", "MODIFY", "INT", "FIRST", "CONVERT", "PARTITION", "BY", "ENGINE", "=", "FOR"),
+            ]
         )
     )
 )
