@@ -35,6 +35,49 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
+class RereadCause(BaseModel):
+    """What happened to a table so that its rows are read again.
+
+    Attributes:
+        name: What happened, in a word.
+        columns: The columns or partitions that it affects.
+        at: The position in the source's log to which it had been read when this took effect.
+        time: When that was, in ISO form.
+        emptied: Rows can have gone, or have other keys: rows downstream that are not read again must go.
+        avoid: A sentence that says how to avoid it next time; empty if nothing does.
+    """
+
+    name: str
+    columns: list[str] = []
+    at: str
+    time: str
+    emptied: bool = False
+    avoid: str = ""
+
+
+class Reread(BaseModel):
+    """The last time that the rows of a table were or are read again because of what happened to it.
+
+    Attributes:
+        causes: What happened, the first first. Each name is there once.
+        put_off: It waits for the command ``resume``.
+        begun: When it began, in ISO form; empty before.
+        ended: When all rows were read; empty before.
+        bytes_done: Bytes of the documents that it has emitted.
+    """
+
+    causes: list[RereadCause]
+    put_off: bool = False
+    begun: str = ""
+    ended: str = ""
+    bytes_done: int = 0
+
+    @property
+    def may_be_dropped(self) -> bool:
+        """Whether a person may decide that the rows downstream stay as they are: all of them are still rows."""
+        return self.put_off and not any(cause.emptied for cause in self.causes)
+
+
 class TableProgress(BaseModel):
     """The progress of one table's backfill.
 
@@ -45,10 +88,14 @@ class TableProgress(BaseModel):
         state: ``waiting`` for its turn, ``scanning``, ``paused``, ``failed`` (its backfill; its changes are captured),
             ``set_aside`` (nothing of it is captured; for both see ``error``), ``done``.
         bytes_done: Bytes of the documents that this process emitted of it.
+        bytes_estimated: The table's size on the source's disk, or None if it is unknown.
         rows_per_second: At present, smoothed.
         seconds_left: Until it is done at that rate, or None if unknown.
         error: Code and text of why it is set aside, or of what its last chunk failed with; None if that was read.
         bad_values: How many values a document could not represent, by the policy that was applied.
+        reread: Why its rows are or were read again; None if nothing has happened to it.
+        seconds_needed: For a reread that is put off: about how long it takes, at the speed of the last chunks of this
+            process with one reader; None if unknown.
     """
 
     rows_done: int = 0
@@ -56,10 +103,13 @@ class TableProgress(BaseModel):
     done: bool = False
     state: str = "waiting"
     bytes_done: int = 0
+    bytes_estimated: int | None = None
     rows_per_second: float = 0.0
     seconds_left: float | None = None
     error: str | None = None
     bad_values: dict[str, int] = {}
+    reread: Reread | None = None
+    seconds_needed: float | None = None
 
 
 class Progress(BaseModel):

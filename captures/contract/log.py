@@ -12,7 +12,7 @@ from typing import Protocol
 
 from tidemark.backfill.fence import TransactionId
 from tidemark.backfill.keys import Key, TouchedKeys
-from tidemark.captures.contract.table_changes import Consequence
+from tidemark.captures.contract.table_changes import Cause, Consequence
 from tidemark.protocol.errors import SourceError
 
 
@@ -51,6 +51,7 @@ class LogBatch:
         read_again: Bindings with new values that are not in the log: all their rows are read again, and replace the
             rows downstream. A table without a key is emptied first.
         moved: Bindings whose rows moved in storage: a scan by pages starts again.
+        causes: By binding in ``restarted``, ``read_again`` or ``moved``, why it is there.
         noted: ``Source.identity`` has changed.
         undecided: Tables were altered, and the consequence is not yet known.
         away: Tables that cannot be captured as they are now, with the reason. Their changes are still captured.
@@ -67,6 +68,7 @@ class LogBatch:
     restarted: set[int] = field(default_factory=set)
     read_again: set[int] = field(default_factory=set)
     moved: set[int] = field(default_factory=set)
+    causes: dict[int, list[Cause]] = field(default_factory=dict)
     noted: bool = False
     undecided: bool = False
     bad: dict[int, Counter[str]] = field(default_factory=dict)
@@ -80,16 +82,20 @@ class LogBatch:
         altered = self.changed or self.restarted or self.read_again or self.moved or self.noted
         return bool(self.lines or self.transactions or altered or self.away or self.set_aside or self.passed)
 
-    def follow(self, binding: int, consequence: Consequence) -> None:
-        """Makes the engine carry out the consequence of a table's change. The source itself logs warnings and
+    def follow(self, binding: int, *causes: Cause) -> None:
+        """Makes the engine carry out the consequences of what happened to a table. The source itself logs warnings and
         errors."""
         follows = {
             Consequence.BEGUN_AGAIN: self.moved,
             Consequence.READ_AGAIN: self.read_again,
             Consequence.EMPTIED: self.restarted,
         }
-        if consequence in follows:
-            follows[consequence].add(binding)
+        for cause in causes:
+            if cause.consequence in follows:
+                follows[cause.consequence].add(binding)
+                known = self.causes.setdefault(binding, [])
+                if cause not in known:
+                    known.append(cause)
 
 
 class LogStream(Protocol):

@@ -6,6 +6,7 @@ Every row of it has a test.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -58,6 +59,27 @@ def decided(*, keeps_values: bool, of_key: bool, rows_may_be_gone: bool) -> Cons
 
 
 @dataclass(frozen=True, slots=True)
+class Cause:
+    """Why rows of a table are read again.
+
+    Attributes:
+        name: What happened, in a word; of an altered table the name of a ``TableChange``.
+        consequence: The consequence.
+        avoid: A sentence that says how to avoid it next time; empty if nothing does.
+        columns: The columns or partitions that it affects.
+        altered: The table was altered, and ``on_alter`` applies. Otherwise the log cannot be followed without the rows.
+        keys_stay: All rows have the keys that they have downstream, so later changes of rows can be applied to them.
+    """
+
+    name: str
+    consequence: Consequence
+    avoid: str = ""
+    columns: tuple[str, ...] = ()
+    altered: bool = True
+    keys_stay: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class TableChange:
     """A row of a database's list.
 
@@ -67,6 +89,8 @@ class TableChange:
         noticed: What detects it, and when at the latest.
         consequence: The consequence.
         code: The code of the error or warning, if there is one.
+        avoid: As ``Cause``; of a change because of which rows are read.
+        keys_stay: As ``Cause``.
     """
 
     name: str
@@ -74,3 +98,10 @@ class TableChange:
     noticed: str
     consequence: Consequence
     code: str = ""
+    avoid: str = ""
+    keys_stay: bool = False
+
+    def cause(self, columns: Iterable[str] = ()) -> Cause:
+        """The change as the cause of a reread."""
+        stay = self.keys_stay or self.consequence < Consequence.EMPTIED
+        return Cause(self.name, self.consequence, self.avoid, tuple(columns), keys_stay=stay)

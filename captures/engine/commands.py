@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 
 from tidemark.backfill.keys import Key, key_from_texts
 from tidemark.captures.scheduling.backfills import Backfills
+from tidemark.captures.scheduling.reread_record import begun
 from tidemark.captures.scheduling.table_backfill import TableBackfill
 from tidemark.protocol.errors import TidemarkError, UsageError
 from tidemark.protocol.messages import Action, Control
@@ -103,6 +104,7 @@ class Commands:
                 backfill.aside.ask()
                 continue
             backfill.take_up()
+            backfill.reread = begun(backfill.reread)
             # Rows without a key would only be added to the existing ones.
             if command.truncate or not backfill.table.key:
                 self._backfills.emptied.add(backfill.table.binding)

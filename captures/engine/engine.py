@@ -18,6 +18,7 @@ from tidemark.captures.engine.announcements import Announcements
 from tidemark.captures.engine.checkpoints import Checkpoints
 from tidemark.captures.engine.commands import Commands
 from tidemark.captures.engine.reconnection import Attempt, Outages, tell_lost
+from tidemark.captures.engine.rereads import Rereads
 from tidemark.captures.engine.session_state import advance_state
 from tidemark.captures.engine.set_aside import SetAsideTables, leave_out
 from tidemark.captures.engine.state import CaptureState
@@ -111,6 +112,7 @@ class Capture:
             self._backfills = Backfills(self._source, self._state, readers, self._clock)
             self._asides = SetAsideTables(self._source, self._backfills.tables, self._clock)
             self._announcements = Announcements(self._source, self._backfills, self._checkpoints)
+            self._rereads = Rereads(self._source, self._backfills, self._asides, self._announcements)
             self._commands = Commands(self._backfills, self._state.control)
             self._status = StatusReports(self._source, self._backfills, self._clock)
             if lost is not None:
@@ -152,7 +154,6 @@ class Capture:
         if log.between_transactions:
             self._look_after_tables()
             self._read_tables_again()
-            self._empty_tables()
             self._backfills.consult()
             if self._backfills.emit_ready(self._position, self._checkpoints.write_piece):
                 self._checkpoints.changed = True
@@ -171,6 +172,7 @@ class Capture:
         self._position = self._log.position
         self._backfills.take_over(self._source.changed_tables())
         self._backfills.observe(batch)
+        self._rereads.observe(batch)
         self._identity_changed |= batch.noted
         self._undecided = batch.undecided
         if batch.away or batch.set_aside or batch.passed:
@@ -184,7 +186,7 @@ class Capture:
     def _announce(self) -> None:
         self._asides.begin(self._source.format_position(self._position))
         self._announcements.session(self._state)
-        self._empty_tables()
+        self._read_tables_again()
         self._checkpoint()
 
     def _look_after_tables(self) -> None:
@@ -201,30 +203,13 @@ class Capture:
             self._checkpoints.changed = True
 
     def _read_tables_again(self) -> None:
-        """Reads tables again whose changes are not all in the log, and empties them first where necessary."""
-        backfills = self._backfills
-        follows = backfills.to_read_again | backfills.moved
-        if follows:
-            # The state gets the tables as they are now in the same checkpoint as the consequences.
-            self._identity_changed = True
-            self._asides.withheld(follows)
-            backfills.read_altered_again()
+        """Begins to read tables again. The state gets the tables as they are now in the same checkpoint."""
+        self._rereads.carry_out(self._position)
+        self._identity_changed |= self._rereads.changed()
         if self._identity_changed:
             self._identity = self._source.identity()
             self._identity_changed = False
             self._checkpoints.changed = True
-
-    def _empty_tables(self) -> None:
-        """Empties tables downstream whose backfills start again, and starts them."""
-        self._backfills.emptied -= self._asides.withheld(self._backfills.emptied)
-        emptied = self._backfills.emptied
-        if not emptied:
-            return
-        self._backfills.restart(emptied, self._source.barrier())
-        self._identity = self._source.identity()
-        for binding in sorted(emptied):
-            self._announcements.emptied(binding, self._position)
-        emptied.clear()
 
     def _open_new_log(self, lost: LostPosition) -> None:
         """Opens the log from a new start. Raises ``lost`` if the configuration does not allow that."""
@@ -245,7 +230,7 @@ class Capture:
         self._stop_at = None
         self._checkpoints.forget_positions()
         self._backfills.forget_hidden()
-        self._backfills.emptied |= {table.binding for table in readable}
+        self._rereads.lost_position({table.binding for table in readable}, self._position)
         self._asides.passed(table.binding for table in self._backfills.latest)
 
     # The source is unreachable.
@@ -372,7 +357,7 @@ class Capture:
 
     def _caught_up(self) -> bool:
         backfills = self._backfills
-        if backfills.emptied or not backfills.scanned or not self._asides.settled or self._undecided:
+        if self._rereads.pending or not backfills.scanned or not self._asides.settled or self._undecided:
             self._stop_at = None
             return False
         # As long as somebody writes, the log may ask for more rows to be read again. That does not move the

@@ -16,6 +16,10 @@ TEXT_LENGTH = 500
 """The most characters of an error's message in the state, which must stay small."""
 
 
+_APART = ("begun", "paused", "priority", "reread")
+"""Members of a binding's state that do not depend on whether it is captured."""
+
+
 @dataclass(slots=True)
 class Aside:
     """Why a table is not captured.
@@ -58,7 +62,7 @@ class Aside:
             aside["passed"] = True
         if self.policy is not None:
             aside["policy"] = self.policy
-        kept = {name: value for name, value in self.kept.items() if name not in ("begun", "paused", "priority")}
+        kept = {name: value for name, value in self.kept.items() if name not in _APART}
         return {"scan": {}, **kept, "aside": aside}
 
 

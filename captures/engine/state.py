@@ -23,6 +23,7 @@
              "since": "0/1950A28",             from this position on
              "passed": true,                   changes were skipped: the table must be read again
              "policy": "…"},                   if the reason is a bad value: the policy for its values
+         "reread": {"causes": [{"name": "key", "at": "0/…", …}], …},   why its rows are read again: see protocol.logs
          "layout": "…",                        the columns of its rows from here on, if the log does not have them
          "scan": {"cursor": ["4711"], …}}}}    see tidemark.backfill.range_state
 """
@@ -36,6 +37,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from tidemark.backfill.fence import TransactionId
 from tidemark.captures.contract.chunk import Barrier
 from tidemark.protocol.errors import ProtocolError
+from tidemark.protocol.logs import Reread
 from tidemark.protocol.messages import ConnectorState, JsonObject
 from tidemark.protocol.state import difference, merge_patch
 
@@ -62,6 +64,7 @@ class _StoredBinding(BaseModel):
     failed: JsonObject | None = None
     bad: dict[str, int] | None = None
     aside: _StoredAside | None = None
+    reread: Reread | None = None
     layout: str | None = None
     scan: JsonObject | None = None  # tidemark.backfill.range_state checks it.
 

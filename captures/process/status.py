@@ -114,10 +114,14 @@ def _table(backfill: TableBackfill, speed: RateEstimate, now: float) -> TablePro
         done=done,
         state=backfill.state,
         bytes_done=backfill.bytes,
+        bytes_estimated=backfill.table.estimated_bytes,
         rows_per_second=0.0 if done else round(speed.per_second, 1),
         error=None if error is None else str(error),
         bad_values=dict(backfill.bad),
+        reread=None if backfill.reread is None else backfill.reread.model_copy(),
     )
+    if backfill.reread is not None and backfill.reread.put_off and estimated is not None and backfill.emitted:
+        progress.seconds_needed = round(estimated * backfill.seconds / backfill.emitted, 1)
     if not done and (left := _rows_left(progress)) is not None:
         progress.seconds_left = _rounded(speed.seconds_for(left))
     return progress
@@ -132,7 +136,10 @@ def _rows_left(table: TableProgress) -> int | None:
 
 def _moving(progress: Progress) -> tuple[object, ...]:
     """The figures whose change causes a new line. Rates decay by themselves, and do not count."""
-    tables = [(table.rows_done, table.state, table.error, table.bad_values) for table in progress.tables.values()]
+    tables = [
+        (table.rows_done, table.state, table.error, table.bad_values, table.reread and table.reread.model_dump())
+        for table in progress.tables.values()
+    ]
     return progress.position, tables, progress.held, progress.away_seconds is None, progress.lag_seconds == 0
 
 

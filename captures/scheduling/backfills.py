@@ -17,6 +17,7 @@ from tidemark.captures.engine.state import CaptureState
 from tidemark.captures.scheduling.chunk_failures import Failures, leave_alone
 from tidemark.captures.scheduling.range_splitting import RangeSplitter
 from tidemark.captures.scheduling.readers import ChunkFailure, ReaderPool
+from tidemark.captures.scheduling.reread_record import end
 from tidemark.captures.scheduling.table_backfill import Flight, TableBackfill, opened, pages_of
 from tidemark.captures.scheduling.throttle import Throttle
 from tidemark.protocol.errors import SourceError, TidemarkError
@@ -45,8 +46,6 @@ class Backfills:
         hidden: Transactions that were emitted and that snapshots may not see yet.
         hidden_until: A barrier behind which those of an earlier session are visible too: no chunk is started before.
         emptied: Bindings that must be emptied downstream before their backfill goes on.
-        to_read_again: Bindings all of whose rows are to be read again, over what there is.
-        moved: Bindings whose rows moved in storage: a scan by pages starts again.
     """
 
     def __init__(self, source: Source, state: CaptureState, readers: ReaderPool, clock: Callable[[], float]) -> None:
@@ -70,6 +69,7 @@ class Backfills:
                 barrier,
                 clock(),
                 taken_out=state.was_taken_out(table.state_key),
+                at=state.cursor or "",
             )
             for table in source.tables
         ]
@@ -78,8 +78,6 @@ class Backfills:
                 self._await_snapshot(backfill)
         self.latest = list(source.tables)
         self.emptied = {backfill.table.binding for backfill in self.tables if backfill.from_scratch}
-        self.to_read_again: set[int] = set()
-        self.moved: set[int] = set()
         if not self.done:
             readers.ahead()
 
@@ -133,7 +131,7 @@ class Backfills:
         return frozenset(b.table.binding for b in self.unfinished)
 
     def observe(self, batch: LogBatch) -> None:
-        """Takes note of what the log touched, and of the tables that have to be read again."""
+        """Takes note of what the log touched."""
         unfinished = self.unfinished
         for transaction in batch.transactions:
             for backfill in unfinished:
@@ -152,9 +150,6 @@ class Backfills:
             self.tables[binding].bad.update(bad)
         for binding in batch.changed:
             self.tables[binding].put_off_all(self._clock() + HELD_SECONDS)
-        self.emptied |= batch.restarted
-        self.to_read_again |= batch.read_again
-        self.moved |= batch.moved
 
     def forget_hidden(self) -> None:
         """The log is another one: what was hidden of the old one, a barrier of each table keeps from chunks."""
@@ -177,7 +172,8 @@ class Backfills:
             if flight is None:
                 continue  # It was put off while it was read; what has been started since has another window.
             if result.rewritten:
-                self._rewritten(backfill)
+                logger.info("%s was rewritten, so its scan cannot continue: it starts again", backfill.table.name)
+                self.read_over(backfill)
             elif not flight.scan.fenced(result.fence):
                 backfill.put_off(flight, self._clock() + HELD_SECONDS)
             else:
@@ -205,6 +201,9 @@ class Backfills:
             self.throttle.spend(len(chunk.rows) + len(chunk.rereads), chunk.rows.size + chunk.rereads.size)
             backfill.emitted += len(chunk.rows) + len(chunk.rereads)
             backfill.bytes += chunk.rows.size + chunk.rereads.size
+            if backfill.reread is not None:
+                backfill.reread.bytes_done += chunk.rows.size + chunk.rereads.size
+            backfill.seconds += chunk.seconds
             backfill.bad.update(chunk.bad)
             backfill.reread_size.measured(len(chunk.rereads), 0.0, size=chunk.rereads.size)
             if emission.progressed:
@@ -223,6 +222,8 @@ class Backfills:
             for piece in chain(chunk.rereads.lines(head, again), chunk.rows.lines(head, emission.keep)):
                 write(piece)
         for backfill, chunk, _ in ready:
+            if backfill.reread is not None and backfill.done:
+                end(backfill.reread)
             if chunk.request.plan.scan and backfill.done:
                 if backfill.table.counted:
                     self._source.end_snapshot(backfill.table.binding)
@@ -363,21 +364,8 @@ class Backfills:
         backfill.put_off_all(0.0)
         backfill.ranges.restart(pages_of(backfill.table))
 
-    def read_altered_again(self) -> None:
-        """Begins what ``to_read_again`` and ``moved`` ask for. Tables that are left out are read when they are
-        back, and of those that are captured from their log only, nothing can be read.
-        """
-        by_pages = {binding for binding in self.moved if self.tables[binding].ranges.by_pages}
-        for binding in sorted((self.to_read_again | by_pages) - self.emptied):
-            backfill = self.tables[binding]
-            if not backfill.left_out and backfill.table.scan.reads:
-                backfill.take_up()
-                self._rewritten(backfill)
-        self.to_read_again.clear()
-        self.moved.clear()
-
-    def _rewritten(self, backfill: TableBackfill) -> None:
-        logger.info("%s was rewritten, so its scan cannot continue: its backfill starts again", backfill.table.name)
+    def read_over(self, backfill: TableBackfill) -> None:
+        """As ``read_again``, a little later; without a key the table is emptied first."""
         backfill.put_off_all(self._clock() + HELD_SECONDS)
         if backfill.table.key:
             self.read_again(backfill)

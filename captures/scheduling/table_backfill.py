@@ -11,12 +11,15 @@ from tidemark.backfill.chunk_size import ChunkSize
 from tidemark.backfill.limits import REREADS_PER_CHUNK
 from tidemark.backfill.range_scan import RangeScan
 from tidemark.backfill.ranges import Pages, TableRanges
+from tidemark.captures.contract import causes
 from tidemark.captures.contract.chunk import Barrier, Chunk, ChunkRequest
 from tidemark.captures.contract.source import OpenedTable
 from tidemark.captures.engine.set_aside_record import TEXT_LENGTH, Aside, opened_aside
 from tidemark.captures.scheduling.backoff import Backoff
+from tidemark.captures.scheduling.reread_record import joined
 from tidemark.captures.server.backfill_config import BackfillConfig
 from tidemark.protocol.errors import TidemarkError
+from tidemark.protocol.logs import Reread
 from tidemark.protocol.messages import JsonObject
 
 logger = logging.getLogger(__name__)
@@ -57,6 +60,8 @@ class TableBackfill:
         flights: Chunks in flight.
         emitted: Rows that chunks of this session brought.
         bytes: Of their documents.
+        seconds: That reading them took, added up over readers.
+        reread: Why its rows are or were read again, the last time; None where nothing has happened to it.
         bad: How many bad values there were since the table was read from the start, by the policy that was followed.
     """
 
@@ -80,6 +85,8 @@ class TableBackfill:
     flights: list[Flight] = field(default_factory=list)
     emitted: int = 0
     bytes: int = 0
+    seconds: float = 0.0
+    reread: Reread | None = None
     bad: Counter[str] = field(default_factory=Counter)
     backoff: Backoff = field(default_factory=Backoff)
 
@@ -207,7 +214,7 @@ class TableBackfill:
         return {**state, **self._apart()}
 
     def _apart(self) -> JsonObject:
-        """What its rows and its log have no part in: commands, and what was announced."""
+        """What it has whether or not it is captured: commands, what was announced, and why it is read again."""
         state: JsonObject = {}
         if self.begun:
             state["begun"] = True
@@ -215,6 +222,8 @@ class TableBackfill:
             state["paused"] = True
         if self.priority != self.table.priority:
             state["priority"] = [self.priority, self.table.priority]
+        if self.reread is not None:
+            state["reread"] = self.reread.model_dump(exclude_defaults=True)
         return state
 
 
@@ -226,6 +235,7 @@ def opened(
     now: float,
     *,
     taken_out: bool,
+    at: str,
 ) -> TableBackfill:
     """The backfill as an earlier session left it, or of a table that is captured from now on.
 
@@ -235,6 +245,7 @@ def opened(
         barrier: Asked for that of a new table.
         now: By the engine's clock.
         taken_out: It was captured once, and then not.
+        at: The position of the log.
 
     Raises:
         ProtocolError: TM-BKF-001, the state of the scan is not one.
@@ -244,6 +255,7 @@ def opened(
     if stored is not None:
         backfill.paused = bool(stored.get("paused"))
         backfill.begun = bool(stored.get("begun"))
+        backfill.reread = None if stored.get("reread") is None else Reread.model_validate(stored["reread"])
         given, configured = stored.get("priority") or (table.priority, table.priority)
         if configured == table.priority:  # Otherwise it was configured after the command, which is the newer wish.
             backfill.priority = given
@@ -253,11 +265,13 @@ def opened(
     elif stored is not None and not table.is_still(stored.get("identity")):
         logger.warning("%s was dropped and created again, or has another key: it is read again", table.name)
         backfill.from_scratch = True
+        backfill.reread = joined(backfill.reread, [causes.MADE_AGAIN_OR_KEY], at)
     elif taken_out and table.scan.reads:
         logger.warning(
             "%s is captured again: it is emptied and read again, since rows may have been deleted", table.name
         )
         backfill.from_scratch = True
+        backfill.reread = joined(None, [causes.PUT_BACK], at)
     elif stored is None or (stored.get("log_only") and table.scan.reads):
         if not backfill.done:
             backfill.barrier = barrier()
@@ -269,6 +283,7 @@ def opened(
             logger.info("the captured columns of %s have changed: all its rows are read again", table.name)
             backfill.from_scratch = not table.key
             backfill.ranges.restart(pages_of(table))
+            backfill.reread = joined(backfill.reread, [causes.CONFIGURED], at)
     return backfill
 
 

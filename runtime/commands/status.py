@@ -11,6 +11,7 @@ from tidemark.runtime.commands.arguments import JsonOption, LogArgument
 from tidemark.runtime.commands.printing import print_table, say, say_json
 from tidemark.runtime.progress.live import duration, size
 from tidemark.runtime.progress.liveness import Liveness, liveness, time_of
+from tidemark.runtime.progress.rereads import is_shown, rereads
 from tidemark.runtime.progress.status_file import read_status
 from tidemark.runtime.steering.orders import Orders
 
@@ -22,7 +23,8 @@ def status(path: LogArgument, json: JsonOption = False) -> None:
     """Show the state of the capture, and what its change log holds.
 
     Whether it runs, how long the source has been unreachable, its last error, its last commit with data, its lag, the
-    progress of each table, and the tables set aside by the capture or by 'tidemark materialize'.
+    progress of each table, the tables that are read again with the reason and the cost, and those set aside by the
+    capture or by 'tidemark materialize'.
     """
     file = None if path.is_dir() else read_capture_file(path)
     log = ChangeLog(path if file is None else file.log_path)
@@ -43,6 +45,7 @@ def _report(
     said = progress or {}
     return {
         "capture": log.header.capture,
+        "file": None if file is None else str(file.path),
         "log": str(log.root),
         "log_id": log.header.log_id,
         "state": life.state,
@@ -59,6 +62,7 @@ def _report(
         "data": _last_with_data(log, summary.next_offset, now),
         "events": summary.next_offset,
         "set_aside": _set_aside(said),
+        "rereads": {name: one.as_json() for name, one in rereads(said.get("tables", {})).items()},
         "spark_set_aside": {} if file is None else _set_aside_by_spark(file, log),
         "tables": {
             name.replace("/", "."): {"events": totals.events, "bytes": totals.bytes}
@@ -110,6 +114,9 @@ def _print(report: dict[str, Any], life: Liveness, now: datetime) -> None:
         say(f"data     commit {data['commit']}, {duration(data['age_seconds'])} ago\n")
         say(f"events   {report['events']:,}\n")
     _print_tables(report)
+    for reread in rereads(_progress(report)).values():
+        if is_shown(reread, now):
+            say("".join(f"{line}\n" for line in reread.lines(report["file"] or "FILE", now)))
     for name, text in report["spark_set_aside"].items():
         say(f"set aside by materialize: {name}: {text}\n")
     for order in report["orders"]:
@@ -145,8 +152,14 @@ def _when(error: dict[str, Any], now: datetime) -> str:
     return f"{words}, since {duration((now - since).total_seconds())}" if since and since != last else words
 
 
+def _progress(report: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """By table, the figures of the capture."""
+    progress: dict[str, dict[str, Any]] = (report["progress"] or {}).get("tables", {})
+    return progress
+
+
 def _print_tables(report: dict[str, Any]) -> None:
-    progress: dict[str, Any] = (report["progress"] or {}).get("tables", {})
+    progress = _progress(report)
     names = sorted({*report["tables"], *progress})
     if not names:
         return

@@ -58,6 +58,7 @@ class Engine(ABC):
         statements: Statements by what they do to the table users: ``retype extra to text``, ``drop key``, and
             ``log old rows``, where the log does not have the whole of a row before its change anyway.
         errors: What its driver raises.
+        retyped: The cause of the reread after ``retype extra to text``.
         prefix: Of its error codes; their numbers mean the same in every database, see ``code``.
         text_for_bad_values: A pattern of types; values of theirs among ``literals`` are bad unless they may be text.
         own_values: A pattern of types whose values its driver gives as documents have them, see ``as_json``.
@@ -67,6 +68,7 @@ class Engine(ABC):
     module: ClassVar[str]
     types: Mapping[str, str]
     statements: ClassVar[Mapping[str, str]]
+    retyped: ClassVar[str]
     prefix: ClassVar[str]
     errors: ClassVar[type[Exception]]
     text_for_bad_values: ClassVar[str]

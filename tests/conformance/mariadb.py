@@ -33,6 +33,7 @@ class MariaDbEngine(Engine):
         "drop key": "ALTER TABLE users DROP PRIMARY KEY",
     }
     errors = pymysql.MySQLError
+    retyped = "column_values"
     prefix = "TM-MY"
     text_for_bad_values = mysql_literals.TEXT_FOR_BAD_VALUES
     # Not fractions of a second, which documents have as many of as the column, nor FLOAT, of which the server shows six

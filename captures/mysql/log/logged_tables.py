@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 
+from tidemark.captures.contract import causes
 from tidemark.captures.contract.log import LogBatch
-from tidemark.captures.contract.table_changes import Consequence
+from tidemark.captures.contract.table_changes import Cause
 from tidemark.captures.mysql.rows.table_map import read_table_name
 from tidemark.captures.mysql.statements.actions import Alteration
 from tidemark.captures.mysql.tables.bindings import BoundTable
@@ -72,7 +73,7 @@ class LoggedTables:
         if table is not None:
             self._named[table.binding] = table.named
             if table.rekeyed:
-                self.empty(table.binding, batch)
+                self.empty(table.binding, batch, causes.KEY)
             if table.new_schema is not None:
                 self._announce(table.binding, table.new_schema, batch)
         return table
@@ -91,10 +92,10 @@ class LoggedTables:
             self._unlogged.suspect(bound.binding)
         for bound in self._unlogged.found(position, self.names_columns):
             # No event has its values, and later rows may have been read by the earlier columns.
-            self.replaced(bound, batch)
+            self.replaced(bound, batch, causes.WITHOUT_A_STATEMENT)
         for bound in self.tables.misled(position):
             logger.warning("%s was altered in a way that is not understood: it is read again", bound.name)
-            self.replaced(bound, batch)
+            self.replaced(bound, batch, causes.NOT_UNDERSTOOD)
 
     def altered(self, binding: int) -> None:
         """A statement of the log has altered the table."""
@@ -113,7 +114,7 @@ class LoggedTables:
         """
         left_out = self.tables.snapshots.leaves_out(table.binding, gtid, position, xid)
         if left_out is None:
-            batch.restarted.add(table.binding)
+            batch.follow(table.binding, causes.COUNTED_ROWS)
         return left_out is not False
 
     def read_again(
@@ -135,7 +136,7 @@ class LoggedTables:
         fresh, schema = self.tables.adopt(bound.binding, fresh.table.columns)
         batch.changed.add(bound.binding)
         if fresh.identity != bound.identity:
-            self.empty(bound.binding, batch)
+            self.empty(bound.binding, batch, causes.KEY)
         if marked or schema is not None:
             self._announce(binding, fresh.announced or {}, batch)
         return fresh
@@ -151,18 +152,18 @@ class LoggedTables:
         batch.changed.add(binding)
         batch.noted = True
 
-    def replaced(self, bound: BoundTable, batch: LogBatch) -> None:
+    def replaced(self, bound: BoundTable, batch: LogBatch, cause: Cause) -> None:
         """Empties a table and reads it again: another table has its name, or its rows changed without events."""
         self.gone.discard(bound.binding)
         self._unlogged.replaced(bound.binding)
         self.forget()
         if (fresh := self.read_again(bound, batch)) is not None:
             fresh.definitions.begin(fresh.defined, fresh.until)
-            self.empty(bound.binding, batch)
+            self.empty(bound.binding, batch, cause)
 
-    def empty(self, binding: int, batch: LogBatch) -> None:
+    def empty(self, binding: int, batch: LogBatch, cause: Cause) -> None:
         """The rows downstream are removed, and the table is read again."""
-        batch.follow(binding, Consequence.EMPTIED)
+        batch.follow(binding, cause)
         self.tables.rows_replaced(binding)
 
     def set_aside(self, binding: int, error: SourceError, batch: LogBatch) -> None:

@@ -6,6 +6,7 @@ import logging
 from collections import Counter
 
 from tidemark.backfill.keys import TouchedKeys
+from tidemark.captures.contract.causes import ROLLED_BACK, UNKNOWN_ROWS
 from tidemark.captures.contract.log import LogBatch, Transaction
 from tidemark.captures.mysql.log.events import Gtid
 from tidemark.captures.mysql.log.xa.pending import Prepared
@@ -95,7 +96,7 @@ class OpenTransaction:
     @staticmethod
     def _unknown(table: LoggedTable, batch: LogBatch) -> None:
         """The rows cannot be decoded: the table is read again, and what was read before does not count."""
-        batch.restarted.add(table.binding)
+        batch.follow(table.binding, UNKNOWN_ROWS)
         if table.touched is not None:
             table.touched.truncate()
 
@@ -109,10 +110,11 @@ class OpenTransaction:
 
     def abandoned(self, batch: LogBatch) -> None:
         """The source rolled back rows of the transaction: a backfill replaces what was written of them."""
-        batch.restarted |= self.bindings
-        if self.held is not None:
-            batch.restarted |= self.held.bindings
-            self.held.events = []
+        held = self.held
+        for binding in self.bindings | (set() if held is None else held.bindings):
+            batch.follow(binding, ROLLED_BACK)
+        if held is not None:
+            held.events = []
 
     def truncation(self, binding: int, name: Name, place: str, batch: LogBatch, becomes: Truncation) -> None:
         """Writes that the table of this name was emptied."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from tidemark.captures.contract import causes
 from tidemark.captures.contract.log import LogBatch
 from tidemark.captures.contract.table_changes import Consequence, decided
 from tidemark.captures.mysql.config import OnStatement
@@ -115,8 +116,10 @@ class StatementEffects:
                     self._altered(bound, change, where, batch)
                 case Action.ENSURED if not self._may_be_new(bound, change.name[0], position):
                     pass
-                case Action.CREATED | Action.ENSURED | Action.REFILLED:
-                    self._logged.replaced(bound, batch)
+                case Action.CREATED | Action.ENSURED:
+                    self._logged.replaced(bound, batch, causes.MADE_AGAIN)
+                case Action.REFILLED:
+                    self._logged.replaced(bound, batch, causes.ROWS_WITHOUT_EVENTS)
                 case Action.VERSIONED:
                     self._logged.set_aside(bound.binding, versioned(bound.table.path), batch)
         self._renamed(renames, batch)
@@ -217,21 +220,20 @@ class StatementEffects:
                 self._logged.mark(binding, batch)
             reused &= now.emitted
         else:
-            if (
-                alteration.primary
-                or (alteration.unique and not bound.by_primary_key)
-                or ((alteration.of_columns or alteration.unique) and not self._logged.names_columns(binding))
-            ):
-                # Rows before this statement were read by the columns, or told apart by the key, that the table had only
-                # after it.
-                self._logged.empty(binding, batch)
+            # Rows before this statement were read by the columns, or told apart by the key, that the table had only
+            # after it.
+            if alteration.primary or (alteration.unique and not bound.by_primary_key):
+                self._logged.empty(binding, batch, causes.KEY)
+            elif (alteration.of_columns or alteration.unique) and not self._logged.names_columns(binding):
+                self._logged.empty(binding, batch, causes.UNKNOWN_ROWS)
             if marked:
                 self._logged.mark(binding, batch)
         if followed is not None:
             alteration = followed
             reused = {new for old, new in followed.renamed if not now.captures_alike(old, new)} & now.emitted
             if not (self._logged.names_columns(binding) or now.definitions.knows(followed, where.position)):
-                self._logged.empty(binding, batch)  # Rows before this statement were read by a later definition.
+                # Rows before this statement were read by a later definition.
+                self._logged.empty(binding, batch, causes.UNKNOWN_ROWS)
         if self._mariadb:
             before = bound.followed if followed is not None else (*bound.defined, *bound.table.columns)
             now.definitions.note_own_types(alteration, before)
@@ -253,14 +255,15 @@ class StatementEffects:
             of_key=bool(names_of_key) or not key.isdisjoint({*reused, *converted}),
             rows_may_be_gone=False,
         )
+        columns = tuple(sorted({*reused, *converted, *names_of_key}))
         if found is Consequence.EMPTIED:
-            self._logged.empty(binding, batch)
+            self._logged.empty(binding, batch, replace(causes.KEY_VALUES, columns=columns))
         if found is Consequence.NOTHING or binding in batch.restarted:
             return
-        batch.follow(binding, found)
+        batch.follow(binding, replace(causes.COLUMN_VALUES, columns=columns))
         if reused:
             self._tables.rows_replaced(binding)
-        names = ".".join(change.name), where.text, ", ".join(sorted({*reused, *converted}))
+        names = ".".join(change.name), where.text, ", ".join(columns)
         if now.scan.reads:
             logger.info("%s was altered at %s: no event has the values of %s; its rows are read again", *names)
         else:
@@ -301,4 +304,4 @@ class StatementEffects:
         for name, was in before.items():
             bound = self._tables.bound(*name)
             if bound is not None and name != was:
-                self._logged.replaced(bound, batch)
+                self._logged.replaced(bound, batch, causes.MADE_AGAIN)

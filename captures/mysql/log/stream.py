@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 
+from tidemark.captures.contract.causes import ROLLED_BACK
 from tidemark.captures.contract.errors import LostPosition
 from tidemark.captures.contract.log import LogBatch
 from tidemark.captures.mysql.chunks.fence import transaction_id
@@ -263,7 +264,8 @@ class BinlogLog:
             if broken.gtid == gtid.text:
                 written = broken.row_events
             else:
-                batch.restarted |= broken.bindings  # It is no longer in the log.
+                for binding in broken.bindings:
+                    batch.follow(binding, ROLLED_BACK)  # It is no longer in the log.
         self._broken = None
         self._read_to.begun = self._place.file, self._place.event_start
         self._count += 1

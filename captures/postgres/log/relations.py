@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 
 from tidemark.captures.contract.log import LogBatch
-from tidemark.captures.contract.table_changes import Consequence
 from tidemark.captures.postgres.log import pgoutput
 from tidemark.captures.postgres.log.pgoutput import Relation
 from tidemark.captures.postgres.log.table_contract import AlteredTable, BoundRelation, LeftOut, Tables
@@ -149,8 +148,8 @@ class Relations:
 
 
 def _announce(table: BoundRelation | AlteredTable, batch: LogBatch, *, returned: bool) -> None:
-    batch.follow(table.binding, table.consequence)
-    if table.consequence is not Consequence.NOTHING:
+    batch.follow(table.binding, *table.causes)
+    if table.causes:
         batch.noted = True
     if table.new_schema is not None:
         batch.changed.add(table.binding)

@@ -11,6 +11,7 @@ import orjson
 import psycopg
 
 from tidemark.backfill.keys import Key, TouchedKeys
+from tidemark.captures.contract.causes import COUNTED_ROWS, PARTIAL_ROWS
 from tidemark.captures.contract.log import LogBatch, Transaction
 from tidemark.captures.postgres.log import pgoutput
 from tidemark.captures.postgres.log.connection import LIMITS, POSTGRES_EPOCH, ReplicationConnection, StreamLimits
@@ -239,7 +240,7 @@ class PgoutputLog:
             if relation.left_to_scan:
                 return
             if not relation.counted.follow(self._begin.xid, removes=message[0] != pgoutput.INSERT):
-                batch.restarted.add(relation.binding)
+                batch.follow(relation.binding, COUNTED_ROWS)
         if self._texts is not None:
             message = transcoded_row(message, self._texts)
         source = b"%b%d%b%d%b" % (relation.source, lsn, self._commit, self._place, self._suffix)
@@ -329,8 +330,9 @@ class PgoutputLog:
         incomplete.append((binding, key))
         if len(incomplete) > self._incomplete_limit:
             # More than can be remembered: it costs less to read the tables again.
-            batch.restarted.update(binding for binding, _ in incomplete)
-            self._given_up.update(binding for binding, _ in incomplete)
+            for given_up in {binding for binding, _ in incomplete}:
+                self._given_up.add(given_up)
+                batch.follow(given_up, PARTIAL_ROWS)
             incomplete.clear()
 
     def _enter(self, relation: BoundRelation, batch: LogBatch) -> None:
@@ -352,7 +354,7 @@ class PgoutputLog:
             from_scan = relation.counted.from_scan(self._begin.xid, self._begin.commit_lsn)
             relation.left_to_scan = from_scan is not False
             if from_scan is None:
-                batch.restarted.add(relation.binding)
+                batch.follow(relation.binding, COUNTED_ROWS)
 
     def _truncate(self, relation: BoundRelation, lsn: int, place: int, batch: LogBatch) -> None:
         if relation.transaction != self._count:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from tidemark.backfill.counted_rows import CountedRows
 from tidemark.backfill.keys import TouchedKeys
-from tidemark.captures.contract.table_changes import Consequence
+from tidemark.captures.contract.table_changes import Cause
 from tidemark.captures.postgres.chunks.counted_scans import Base
 from tidemark.captures.postgres.log.pgoutput import Relation
 from tidemark.captures.postgres.rows.log_decoder import LogDecoder
@@ -55,7 +55,7 @@ class AlteredTable:
 
     binding: int
     new_schema: JsonObject | None
-    consequence: Consequence
+    causes: tuple[Cause, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class BoundRelation:
         decoder: Generated for its columns.
         origin: The JSON members ``"schema":…,"table":…`` of ``_meta.source``.
         new_schema: Set when the columns are not the ones whose schema was announced last.
-        consequence: What follows: it may have taken the place of another table, or have another key.
+        causes: What it is read again for: it may have taken the place of another table, or have another key.
         keyless: Its rows are counted while it is scanned.
     """
 
@@ -83,7 +83,7 @@ class BoundRelation:
     decoder: LogDecoder
     origin: bytes
     new_schema: JsonObject | None = None
-    consequence: Consequence = Consequence.NOTHING
+    causes: tuple[Cause, ...] = ()
     keyless: bool = False
     # Of the present transaction: its number, the beginning of `source`, and the touched keys if they are recorded.
     transaction: int = -1

@@ -13,7 +13,7 @@ import psycopg
 from tidemark.backfill.counted_rows import CountedRows
 from tidemark.captures.contract.errors import TableAway
 from tidemark.captures.contract.source import Regained
-from tidemark.captures.contract.table_changes import Consequence
+from tidemark.captures.contract.table_changes import Cause, Consequence
 from tidemark.captures.postgres.chunks.counted_scans import Base, CountedScans
 from tidemark.captures.postgres.chunks.scan_target import ScanTarget
 from tidemark.captures.postgres.config import EndpointConfig, ResourceConfig
@@ -235,16 +235,18 @@ class CapturedTables:
 
     def _decoded(self, binding: PostgresBinding | None, relation: Relation) -> BoundRelation | AlteredTable | None:
         announced = binding.document_schema if binding is not None else None
+        causes: tuple[Cause, ...] = ()
         if binding is None:
             if (binding := self._successor(relation)) is None:
                 return None
+            causes = (table_changes.MADE_AGAIN.cause(),)
             if has_another_key(relation, binding) or lacks_the_key(relation, binding):
                 # The log is behind: it shows an identity that the table had for a while. Those rows are read with it.
-                return AlteredTable(binding.index, binding.document_schema, Consequence.EMPTIED)
+                return AlteredTable(binding.index, binding.document_schema, causes)
         elif has_another_key(relation, binding):
-            announced = None
+            announced, causes = None, (table_changes.KEY.cause(),)
             if not self._rekeyed(binding, relation):
-                return AlteredTable(binding.index, None, Consequence.EMPTIED)
+                return AlteredTable(binding.index, None, causes)
         # Values that changed without events in the log are found in the catalogs: see ``altered``.
         binding.table, sure = as_logged(self.session, self._config, binding, relation)
         self._names_shown.note(binding, relation, sure=sure)
@@ -266,7 +268,7 @@ class CapturedTables:
             decoder=decoder,
             origin=origin_members(*binding.table.path),
             new_schema=schema if schema != announced else None,
-            consequence=Consequence.EMPTIED if announced is None else Consequence.NOTHING,
+            causes=causes,
             keyless=not binding.key,
         )
 
@@ -327,8 +329,6 @@ class CapturedTables:
     def altered(self, position: int) -> list[AlteredTable] | None:
         """See ``tidemark.captures.postgres.log.table_contract.Tables``."""
         self._look()
-        if not self.found:
-            return []
         due = [index for index in self.found.due(position, self._end_of_log) if index not in self._left_out]
         if not due:
             return None if self.found else []
@@ -366,7 +366,7 @@ class CapturedTables:
         schema = binding.document_schema
         # With identities a schema marks where the table became this one, also where no row of it follows.
         sent = schema != known or (binding.identified and binding.noted["columns"] != columns)
-        return AlteredTable(binding.index, schema if sent else None, changed.consequence)
+        return AlteredTable(binding.index, schema if sent else None, changed.causes)
 
     def _look(self) -> None:
         """Finds tables that changed since the last look."""

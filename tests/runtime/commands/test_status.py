@@ -120,6 +120,48 @@ def test_tables_that_are_set_aside(folder: CaptureFolder) -> None:
         assert words in " ".join(said(folder).split())
 
 
+def _reread(**more: Any) -> dict[str, Any]:
+    cause = {
+        "name": "column_type",
+        "columns": ["total"],
+        "at": "0/1A",
+        "time": "2026-01-01T00:00:00Z",
+        "avoid": "Wait.",
+    }
+    return {"causes": [cause], **more}
+
+
+def test_tables_that_are_read_again(folder: CaptureFolder) -> None:
+    """Which change, how large, how long, and how to avoid it; one that has ended long ago is for programs only."""
+    line = json.loads(WELL["stderr"])
+    size = {"rows_done": 1000, "rows_estimated": 5000, "bytes_estimated": 3_000_000}
+    begun, ended = "2026-01-01T00:00:00Z", "2026-01-01T00:02:05Z"
+    line["fields"]["tables"] = {
+        "public.a": {**size, "seconds_left": 61, "reread": _reread(begun=begun, bytes_done=2000)},
+        "public.b": {**size, "reread": _reread(begun=begun, ended=ended)},
+        "public.c": {**size, "reread": _reread(begun=at(100, datetime.now(UTC)), ended=at(70, datetime.now(UTC)))},
+    }
+    folder.script([*SESSION, {"stderr": json.dumps(line)}])
+    assert folder.run("capture", "capture.yaml", "--until-caught-up").returncode == 0
+    told = report(folder)["rereads"]
+    assert {name: (one["state"], round(one["seconds"])) for name, one in told.items()} == {
+        "public.a": ("running", 61),
+        "public.b": ("done", 125),
+        "public.c": ("done", 30),
+    }
+    assert told["public.a"]["causes"][0]["columns"] == ["total"] and told["public.a"]["bytes_estimated"] == 3_000_000
+    words = " ".join(said(folder).split())
+    for sentence in (
+        "reread public.a, running: column_type (total) at 0/1A, ",
+        "1,000 of about 5,000 rows, 3.0 MB at the source; 2.0 kB of documents so far; 1 min 1 s left",
+        "reread public.c, done: column_type (total)",
+        "1,000 rows, 0 B of documents, in 30 s",
+        "next time: Wait.",
+    ):
+        assert sentence in words
+    assert "reread public.b" not in words
+
+
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -131,8 +173,8 @@ def pid() -> int:
     return process.pid
 
 
-def at(seconds: float) -> str:
-    return (NOW - timedelta(seconds=seconds)).isoformat()
+def at(seconds: float, now: datetime = NOW) -> str:
+    return (now - timedelta(seconds=seconds)).isoformat()
 
 
 @pytest.mark.parametrize(

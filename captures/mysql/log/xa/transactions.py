@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tidemark.captures.contract.causes import PREPARED_BEFORE
 from tidemark.captures.contract.log import LogBatch
 from tidemark.captures.mysql.log.binlog_cursor import LogPlace, ReadTo
 from tidemark.captures.mysql.log.logged_tables import LoggedTables
@@ -80,7 +81,8 @@ class XaTransactions:
         prepared = self._read_to.prepared.get(xid)
         if prepared is None:
             # Prepared before the capture. It waits for those that it can see before it reads tables.
-            batch.restarted |= self._tables.tables.without_prepared()
+            for binding in self._tables.tables.without_prepared():
+                batch.follow(binding, PREPARED_BEFORE)
             return None
         return self._count(transaction, xid, prepared, place, batch)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tidemark.captures.contract import causes
 from tidemark.captures.contract.table_changes import Consequence, TableChange
 
 LOOK_SECONDS = 3.0
@@ -20,6 +21,7 @@ MADE_AGAIN = TableChange(
     "Another table has its name: it was created again, or names were swapped",
     _LOG_TOO,
     Consequence.EMPTIED,
+    avoid=causes.MADE_AGAIN.avoid,
 )
 STORAGE = TableChange(
     "storage",
@@ -34,12 +36,23 @@ UNLOGGED_AND_BACK = TableChange(
     "partitions; or a partition is truncated on its own",
     _LOOKED_AT,
     Consequence.EMPTIED,
+    avoid="Leave the table and its partitions LOGGED, and remove rows by DELETE, or by TRUNCATE of the whole table.",
+    keys_stay=True,
 )
 PARTITION_JOINED = TableChange(
-    "partition_joined", "A partition that has rows already is attached", _LOOKED_AT, Consequence.READ_AGAIN
+    "partition_joined",
+    "A partition that has rows already is attached",
+    _LOOKED_AT,
+    Consequence.READ_AGAIN,
+    avoid="Attach a partition while it is empty, and insert its rows afterwards.",
 )
 PARTITION_BACK = TableChange(
-    "partition_back", "A partition is detached, and attached again", _LOOKED_AT, Consequence.EMPTIED
+    "partition_back",
+    "A partition is detached, and attached again",
+    _LOOKED_AT,
+    Consequence.EMPTIED,
+    avoid="Do not attach a partition again: insert its rows into the table.",
+    keys_stay=True,
 )
 PARTITION_GONE = TableChange(
     "partition_gone",
@@ -53,6 +66,7 @@ REWRITTEN = TableChange(
     "`VACUUM FULL`, `CLUSTER` or an ALTER TABLE rewrites it while it is read by pages",
     _BEFORE_CHUNK,
     Consequence.BEGUN_AGAIN,
+    avoid="Run VACUUM FULL and CLUSTER when the backfill is done, or set `scan: key` if the table has a key.",
 )
 IDENTITY = TableChange(
     "identity",
@@ -62,7 +76,13 @@ IDENTITY = TableChange(
     Consequence.SET_ASIDE,
     "TM-PG-018",
 )
-KEY = TableChange("key", "Another key", _LOG_TOO, Consequence.EMPTIED)
+KEY = TableChange(
+    "key",
+    "Another key",
+    _LOG_TOO,
+    Consequence.EMPTIED,
+    avoid=causes.KEY.avoid,
+)
 UNPUBLISHED = TableChange(
     "unpublished", "The publication no longer has it", _LOOKED_AT, Consequence.SET_ASIDE, "TM-PG-011"
 )
@@ -71,6 +91,8 @@ PUBLISHED_AGAIN = TableChange(
     "It left the publication, or a published schema, and came back",
     _LOOKED_AT,
     Consequence.EMPTIED,
+    avoid="Leave the table in the publication; `tidemark pause` pauses its backfill.",
+    keys_stay=True,
 )
 IN_PART = TableChange(
     "in_part",
@@ -85,6 +107,8 @@ OPTIONS = TableChange(
     "The publication's options were changed (`ALTER PUBLICATION … SET`), and it publishes the whole table again",
     _LOOKED_AT,
     Consequence.EMPTIED,
+    avoid="Leave the options of the publication as they are.",
+    keys_stay=True,
 )
 PRIVILEGES = TableChange(
     "privileges",
@@ -102,6 +126,7 @@ COLUMN_FILLED = TableChange(
     "value of all is not known: they were rewritten since, or it is bad, hashed, composite, or JSON with spaces",
     _LOG_TOO,
     Consequence.READ_AGAIN,
+    avoid="Add the column with a constant default, and set other values by UPDATE.",
 )
 COLUMN_CONSTANT = TableChange(
     "column_constant",
@@ -115,6 +140,7 @@ COLUMN_MADE_AGAIN = TableChange(
     "the log does not tell which of the two they have",
     _BEFORE_CHUNK,
     Consequence.READ_AGAIN,
+    avoid="Give a new column a name that the table did not have.",
 )
 COLUMN_DROPPED = TableChange("column_dropped", "A column is dropped", _LOG_TOO, Consequence.NOTHING)
 COLUMN_FOLLOWED = TableChange(
@@ -129,45 +155,64 @@ COLUMN_RENAMED = TableChange(
     "and dropped so often, while rows change, that the log does not tell which columns they have",
     _LOG_TOO,
     Consequence.READ_AGAIN,
+    avoid="Do not rename columns that `exclude`, `hash` or `on_bad_value` name, and rename others once.",
 )
-COLUMN_TYPE = TableChange("column_type", "A column has another type", _LOG_TOO, Consequence.READ_AGAIN)
+COLUMN_TYPE = TableChange(
+    "column_type",
+    "A column has another type",
+    _LOG_TOO,
+    Consequence.READ_AGAIN,
+    avoid="Add a column of the new type, fill it by UPDATE, and drop the old one.",
+)
 COLUMN_WRITTEN = TableChange(
     "column_written",
     "An ALTER with `USING` changes a column's values, but not its type",
     _LOOKED_AT,
     Consequence.READ_AGAIN,
+    avoid="Change the values by UPDATE instead of `USING`.",
 )
 EXPRESSION_DROPPED = TableChange(
     "expression_dropped",
     "A generated column, which is left out, becomes an ordinary column (`DROP EXPRESSION`)",
     _LOG_TOO,
     Consequence.READ_AGAIN,
+    avoid="Add an ordinary column, and fill it by UPDATE.",
 )
 INCLUDED = TableChange(
     "included",
     "A column is no longer in `exclude`, or is hashed or no longer hashed",
     "the capture, when it opens",
     Consequence.READ_AGAIN,
+    avoid="Decide about `exclude` and `hash` before the table is captured.",
 )
 LABELS_ADDED = TableChange("labels_added", "An enum gets more labels", _AROUND_CHUNK, Consequence.NOTHING)
-LABELS_RENAMED = TableChange("labels_renamed", "A label of an enum is renamed", _AROUND_CHUNK, Consequence.READ_AGAIN)
+LABELS_RENAMED = TableChange(
+    "labels_renamed",
+    "A label of an enum is renamed",
+    _AROUND_CHUNK,
+    Consequence.READ_AGAIN,
+    avoid="Add a label, and change the rows that have the old one by UPDATE.",
+)
 ATTRIBUTES = TableChange(
     "attributes",
     "Attributes of a composite type are added, dropped or renamed",
     _AROUND_CHUNK,
     Consequence.READ_AGAIN,
+    avoid="Add a column of another composite type, and fill it by UPDATE.",
 )
 KEY_VALUES = TableChange(
     "key_values",
     "One of these happens to a column of the key: the rows have keys downstream that no longer exist",
     "as above",
     Consequence.EMPTIED,
+    avoid=causes.KEY_VALUES.avoid,
 )
 PUT_BACK = TableChange(
     "put_back",
     "It was missing from the capture file for a while",
     "the capture, when it opens",
     Consequence.EMPTIED,
+    avoid=causes.PUT_BACK.avoid,
 )
 
 CHANGES = tuple(each for each in list(globals().values()) if isinstance(each, TableChange))

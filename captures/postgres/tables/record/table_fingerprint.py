@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from tidemark.captures.contract.table_changes import Consequence, TableChange, decided
+from tidemark.captures.contract.table_changes import Cause, Consequence, TableChange, decided
 from tidemark.captures.postgres.config import ResourceConfig
 from tidemark.captures.postgres.tables.record import table_changes as changes
 from tidemark.captures.postgres.tables.record.shown_changes import (
@@ -66,6 +66,11 @@ class Difference(NamedTuple):
     @property
     def consequence(self) -> Consequence:
         return max((found.change.consequence for found in self.found), default=Consequence.NOTHING)
+
+    @property
+    def causes(self) -> tuple[Cause, ...]:
+        """Those of them that have a consequence for the rows."""
+        return tuple(change.cause(columns) for change, columns in self.found if change.consequence > Consequence.WARNED)
 
     def with_change(self, change: TableChange, columns: Iterable[str] = ()) -> Difference:
         return self._replace(found=(*self.found, Found(change, tuple(columns))))

@@ -20,7 +20,8 @@ from tests.captures.postgres.tables_that_change.scenes import SCENES, Scene
 from tests.captures.session import Json, Session
 from tests.captures.source_tables import prepare
 from tests.servers.postgres import Database
-from tidemark.captures.contract.table_changes import Consequence, TableChange
+from tidemark.captures.contract import causes
+from tidemark.captures.contract.table_changes import Cause, Consequence, TableChange
 from tidemark.captures.postgres.tables.record.table_changes import CHANGES, INCLUDED, PUT_BACK
 
 BY_CAPTURE_FILE = {
@@ -34,6 +35,19 @@ def test_the_page_shows_the_list() -> None:
     assert markdown(CHANGES) in page
     assert SCENES.keys() | BY_CAPTURE_FILE.keys() == set(CHANGES)
     assert len({change.name for change in CHANGES}) == len(CHANGES)
+
+
+def test_each_reread_has_a_way_to_avoid_it() -> None:
+    reread = [change for change in CHANGES if Consequence.WARNED < change.consequence < Consequence.SET_ASIDE]
+    shared = [cause for cause in vars(causes).values() if isinstance(cause, Cause)]
+    assert len(reread) > 15 and len({cause.name for cause in shared}) == len(shared) > 10
+    avoided = {each.name: each.avoid for each in reread} | {each.name: each.avoid for each in shared}
+    assert [name for name, avoid in avoided.items() if not avoid.endswith(".")] == []
+    # What has one name in both lists is one thing.
+    names = {cause.name: cause for cause in shared}
+    for change in reread:
+        known = names.get(change.name)
+        assert known is None or known.consequence is change.consequence, change.name
 
 
 @contextmanager

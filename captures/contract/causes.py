@@ -1,0 +1,100 @@
+"""Causes of rereads that several databases share, and those that only the log and the engine know.
+
+What a database alone can tell is in its own list of ``TableChange``.
+"""
+
+from __future__ import annotations
+
+from tidemark.captures.contract.table_changes import Cause, Consequence
+
+# The table was altered.
+
+MADE_AGAIN = Cause(
+    "made_again",
+    Consequence.EMPTIED,
+    "Change the table in place with ALTER TABLE, instead of creating another one with its name.",
+)
+KEY = Cause(
+    "key",
+    Consequence.EMPTIED,
+    "Keep the key of the table, or set `key` in its entry of the capture file to columns that stay.",
+)
+KEY_VALUES = Cause(
+    "key_values",
+    Consequence.EMPTIED,
+    "Leave the columns of the key as they are, and add other columns beside them.",
+)
+MADE_AGAIN_OR_KEY = Cause("made_again_or_key", Consequence.EMPTIED, f"{MADE_AGAIN.avoid} {KEY.avoid}")
+COLUMN_VALUES = Cause(
+    "column_values",
+    Consequence.READ_AGAIN,
+    "Add the column with a constant default; or add another column, and fill it by UPDATE.",
+    keys_stay=True,
+)
+ROWS_WITHOUT_EVENTS = Cause(
+    "rows_without_events",
+    Consequence.EMPTIED,
+    "Remove rows by DELETE before a partition is dropped or exchanged, and leave ALTER IGNORE and REPAIR TABLE.",
+    keys_stay=True,
+)
+WITHOUT_A_STATEMENT = Cause(
+    "without_a_statement",
+    Consequence.EMPTIED,
+    "Leave sql_log_bin on in sessions that alter captured tables.",
+)
+NOT_UNDERSTOOD = Cause(
+    "not_understood", Consequence.EMPTIED, "Alter the table with one statement at a time, each in its usual form."
+)
+UNKNOWN_ROWS = Cause(
+    "unknown_rows",
+    Consequence.EMPTIED,
+    "Set binlog_row_metadata to FULL, so that the log names the columns of its rows.",
+)
+
+# The log or a scan cannot go on without the rows.
+
+ROLLED_BACK = Cause(
+    "rolled_back",
+    Consequence.EMPTIED,
+    "Nothing avoids it: the source rolled back rows that its log had shown.",
+    altered=False,
+)
+PREPARED_BEFORE = Cause(
+    "prepared_before",
+    Consequence.EMPTIED,
+    "End prepared transactions before a capture of their tables begins.",
+    altered=False,
+)
+COUNTED_ROWS = Cause(
+    "counted_rows", Consequence.EMPTIED, "Give the table a key: then a scan and the log can overlap.", altered=False
+)
+PARTIAL_ROWS = Cause(
+    "partial_rows",
+    Consequence.EMPTIED,
+    "Let the log carry whole rows (REPLICA IDENTITY FULL), or change keys in smaller transactions.",
+    altered=False,
+)
+LOST_POSITION = Cause(
+    "lost_position",
+    Consequence.EMPTIED,
+    "Let the source keep its log for longer than a capture may be stopped.",
+    altered=False,
+)
+CONFIGURED = Cause(
+    "included",
+    Consequence.READ_AGAIN,
+    "Decide about `exclude`, `hash` and `on_bad_value` before the table is captured.",
+    altered=False,
+    keys_stay=True,
+)
+PUT_BACK = Cause(
+    "put_back",
+    Consequence.EMPTIED,
+    "Leave the table in the capture file; `tidemark pause` pauses its backfill.",
+    altered=False,
+)
+CHANGES_PASSED = Cause(
+    "changes_passed",
+    Consequence.EMPTIED,
+    "Fix a table that is set aside before its rows change: see the code of the warning.",
+)
