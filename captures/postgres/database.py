@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from tidemark.captures.postgres.config import EndpointConfig, ResourceConfig, parse_endpoint, parse_resource
 from tidemark.captures.postgres.log.event_location import LOC_PARTS
 from tidemark.captures.postgres.server.open_preview import standing_failures
-from tidemark.captures.postgres.server.session import asking, connect
+from tidemark.captures.postgres.server.session import LONG_ANSWER_SECONDS, asking, connect
 from tidemark.captures.postgres.server.slot_names import with_names
 from tidemark.captures.postgres.server.slot_ownership import NOBODY, Owner
 from tidemark.captures.postgres.source import PostgresSource
@@ -65,7 +65,7 @@ class PostgresDatabase(TableDatabase[EndpointConfig, ResourceConfig, psycopg.Con
 
     @contextlib.contextmanager
     def session(self, endpoint: EndpointConfig, what: str) -> Iterator[psycopg.Connection]:
-        with connect(endpoint) as session, asking(what):
+        with connect(endpoint, LONG_ANSWER_SECONDS) as session, asking(what):
             yield session
 
     def found(self, session: psycopg.Connection, endpoint: EndpointConfig) -> Iterable[DiscoveredBinding]:

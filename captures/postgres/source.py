@@ -25,7 +25,13 @@ from tidemark.captures.postgres.log.stream import PgoutputLog, StreamStart
 from tidemark.captures.postgres.server.publishing import Publishing
 from tidemark.captures.postgres.server.reader_endpoint import ReaderEndpoint
 from tidemark.captures.postgres.server.retention import Retention, replica_lag
-from tidemark.captures.postgres.server.session import asking, connect, in_recovery
+from tidemark.captures.postgres.server.session import (
+    ANSWER_SECONDS,
+    LONG_ANSWER_SECONDS,
+    asking,
+    connect,
+    in_recovery,
+)
 from tidemark.captures.postgres.server.setup import MadeForCapture, Unpublished
 from tidemark.captures.postgres.server.slot_ownership import NOBODY, Owner
 from tidemark.captures.postgres.tables.captured_tables import CapturedTables
@@ -72,7 +78,7 @@ class PostgresSource(SplitsPages, ReadsInSnapshots):
     ) -> None:
         self._config = config
         self._limits = limits
-        self._session = connect(config)
+        self._session = connect(config, LONG_ANSWER_SECONDS)
         self._fences = FenceTaker(self._session, read_only=config.read_only)
         self._standby = in_recovery(self._session)
         try:
@@ -82,6 +88,7 @@ class PostgresSource(SplitsPages, ReadsInSnapshots):
             raise
         self._log: ServerLog | None = None
         self._made = MadeForCapture()
+        self._owner = owner
         self._slot = SourceSlot(config, self._session, owner, self._made.note)
         self._publishing = Publishing(config, self.followed, self._made.note)
         self._undecodable = False
@@ -239,6 +246,7 @@ class PostgresSource(SplitsPages, ReadsInSnapshots):
             limits=self._limits,
         )
         self._made.keep()
+        self._session.answer_seconds = ANSWER_SECONDS  # From here on the log waits for each answer.
         return self._stream
 
     def _start_stream(self, start: StreamStart) -> ReplicationConnection:
@@ -252,6 +260,7 @@ class PostgresSource(SplitsPages, ReadsInSnapshots):
             self._config,
             start.position,
             flushed=start.flushed,
+            application=self._owner.application,
             session=descriptor,
             unpublished=self._publication_lost,
             stored=self._stored,

@@ -73,7 +73,9 @@ CODES = (
     retry(
         "TM-PG-014",
         "The replication slot is in use",
-        "Stop the other process that reads the slot, or give this capture its own slot.",
+        "Stop the other process that reads the slot. If it is a stream that this capture left, end it: SELECT "
+        "pg_terminate_backend(PID). Give the capture another slot only before its first start: a new slot does not "
+        "have its position.",
     ),
     manual(
         "TM-PG-015",

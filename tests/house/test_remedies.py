@@ -15,6 +15,7 @@ STANDBY = "tests/captures/postgres/server/test_standby.py"
 PLATFORMS = "tests/captures/postgres/server/test_prerequisites.py"
 RESUMPTION = "tests/captures/postgres/log/test_resumption.py"
 MYSQL = "tests/captures/mysql/server/test_remedies.py"
+STREAMS = "tests/captures/postgres/log/test_left_streams.py"
 OF_ALL = "tests/conformance/test_remedies.py"
 
 EXECUTED = {
@@ -47,6 +48,7 @@ EXECUTED = {
     "SELECT pg_drop_replication_slot('X');": RESUMPTION,
     "SELECT pg_log_standby_snapshot();": STANDBY,
     "SELECT pg_reload_conf();": POSTGRES,
+    "SELECT pg_terminate_backend(X);": STREAMS,
     "SELECT user, host FROM mysql.user;": MYSQL,
     "SET GLOBAL X = 'X';": MYSQL,
     "SET GLOBAL binlog_order_commits = ON;": MYSQL,

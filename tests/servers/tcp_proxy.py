@@ -26,8 +26,8 @@ class TcpProxy:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
-        self._flowing = threading.Event()
-        self._flowing.set()
+        self._flowing = _set()
+        self._wedged: list[threading.Event] = []
         self._lock = threading.Lock()
         self._threads = [threading.Thread(target=self._accept, daemon=True)]
         self._threads[0].start()
@@ -42,9 +42,19 @@ class TcpProxy:
         """From now on nothing is passed on. Connections stay open, and new ones are taken."""
         self._flowing.clear()
 
+    def wedge(self) -> None:
+        """From now on nothing is passed on between those that are connected, and new ones are served.
+
+        Neither end is told: this host goes on acknowledging what they send.
+        """
+        wedged, self._flowing = self._flowing, _set()
+        wedged.clear()
+        self._wedged.append(wedged)
+
     def flow(self) -> None:
-        """The end of ``stall``."""
-        self._flowing.set()
+        """The end of ``stall`` and ``wedge``."""
+        for flowing in (self._flowing, *self._wedged):
+            flowing.set()
 
     def reset(self) -> None:
         """Resets every connection."""
@@ -75,18 +85,20 @@ class TcpProxy:
                 return
             with self._lock:
                 self._pairs.append((client, server))
+            flowing = self._flowing
             for source, target in ((client, server), (server, client)):
-                thread = threading.Thread(target=self._pass_on, args=(source, target), daemon=True)
+                thread = threading.Thread(target=self._pass_on, args=(source, target, flowing), daemon=True)
                 self._threads.append(thread)
                 thread.start()
 
-    def _pass_on(self, source: socket.socket, target: socket.socket) -> None:
+    @staticmethod
+    def _pass_on(source: socket.socket, target: socket.socket, flowing: threading.Event) -> None:
         try:
             while True:
                 # A thread inside recv() would keep a closed socket from being reset.
                 if not select.select([source], [], [], 0.05)[0]:
                     continue
-                self._flowing.wait()
+                flowing.wait()
                 data = source.recv(65536)
                 if not data:
                     break
@@ -96,6 +108,12 @@ class TcpProxy:
         for end in (source, target):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
+
+
+def _set() -> threading.Event:
+    event = threading.Event()
+    event.set()
+    return event
 
 
 @contextmanager

@@ -63,6 +63,7 @@ class ReplicationConnection:
     Args:
         position: Where to start; the server starts no earlier than the slot's confirmed position.
         flushed: Everything up to there is durable downstream: what the server is told until ``confirm`` is called.
+        application: The stream's name at the server.
         session: The descriptor of a session with the same server. When the server ends that, the stream breaks, too.
         unpublished: What to raise when the server cannot decode for want of the publication.
         stored: Gives a name as the database's encoding has it.
@@ -83,6 +84,7 @@ class ReplicationConnection:
         position: int,
         *,
         flushed: int,
+        application: str,
         session: int,
         unpublished: Callable[[], LostPosition],
         stored: Callable[[str], bytes],
@@ -92,7 +94,7 @@ class ReplicationConnection:
         self._limits = limits
         self._slot = config.slot
         self._unpublished = False
-        self._connection = connect_pq(config, replication=True)
+        self._connection = connect_pq(config, replication=True, application=application)
         self.backend_pid = self._connection.backend_pid  # A closed connection does not tell it any more.
         self._connection.notice_handler = self._noticed
         self.receive = self._connection.get_copy_data

@@ -12,6 +12,7 @@ import psycopg
 
 from tidemark.captures.postgres.config import EndpointConfig
 from tidemark.captures.postgres.log.connection import SlotInUse
+from tidemark.captures.postgres.log.left_stream import SILENT_SECONDS, LeftStream, in_use
 from tidemark.captures.postgres.log.resumption import Slot, check_usable, read_slot
 from tidemark.captures.postgres.server.session import asking
 from tidemark.captures.postgres.server.setup import Made, create_slot, drop_slot, slot_statement
@@ -122,11 +123,13 @@ class SourceSlot:
         Raises:
             SlotInUse: ``TM-PG-014`` it stays in use; says by whom.
         """
+        left = LeftStream(self.session, self._config, self._owner)
         try:
-            return _while_in_use(take, SlotInUse)
+            return _while_in_use(take, SlotInUse, left)
         except SlotInUse:
             slot = read_slot(self.session, self._config.slot)
-            raise in_use(self.session, self._config, None if slot is None else slot.active_pid) from None
+            pid = None if slot is None else slot.active_pid
+            raise in_use(self.session, self._config, self._owner, pid) from None
 
     def end_walsender(self, pid: int) -> None:
         """Ends the process of our own broken stream, which may not have noticed yet and would hold the slot."""
@@ -138,27 +141,22 @@ class SourceSlot:
             )
 
 
-def in_use(session: psycopg.Connection, config: EndpointConfig, pid: int | None) -> SlotInUse:
-    """The error for a slot that another process reads. Raises SourceError if the server cannot be asked."""
-    with asking("looking for the reader of the replication slot"):
-        reader = session.execute(
-            "SELECT application_name, client_addr::text FROM pg_catalog.pg_stat_activity WHERE pid = %s", [pid]
-        ).fetchone()
-    application, address = reader or (None, None)
-    return SlotInUse(
-        "TM-PG-014",
-        f"replication slot {config.slot} is in use by process {pid} "
-        f"({application} from {address or 'the server itself'})",
-    )
+def _while_in_use(attempt: Callable[[], T], busy: type[Exception], left: LeftStream | None = None) -> T:
+    """The result of ``attempt``, tried for a while as long as it raises ``busy``; then that is raised.
 
-
-def _while_in_use(attempt: Callable[[], T], busy: type[Exception]) -> T:
-    """The result of ``attempt``, tried for a while as long as it raises ``busy``; then that is raised."""
-    deadline = time.monotonic() + SLOT_WAIT_SECONDS
+    Args:
+        left: Is waited for in addition.
+    """
+    begun = time.monotonic()
     while True:
         try:
             return attempt()
         except busy:
-            if time.monotonic() >= deadline:
+            if left is not None:
+                left.look()
+            expected = left is not None and left.expected
+            waited = time.monotonic() - begun
+            if waited >= SLOT_WAIT_SECONDS + (SILENT_SECONDS if expected else 0.0):
                 raise
-            time.sleep(0.1)
+            # Each attempt takes a connection, and to see a stream be silent takes long.
+            time.sleep(min(0.1 + waited / 10, 1.0))

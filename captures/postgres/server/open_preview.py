@@ -10,9 +10,9 @@ import psycopg
 
 from tidemark.captures.contract.errors import LostPosition
 from tidemark.captures.postgres.config import EndpointConfig
+from tidemark.captures.postgres.log.left_stream import in_use
 from tidemark.captures.postgres.log.lsn import parse_lsn
 from tidemark.captures.postgres.log.resumption import Slot, check_log, check_slot, read_server_log, read_slot
-from tidemark.captures.postgres.log.slot import in_use
 from tidemark.captures.postgres.server.slot_ownership import Owner, check_owner
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.messages import JsonObject
@@ -38,7 +38,7 @@ def standing_failures(
     if slot is not None:
         checks.append(partial(check_owner, session, config, owner, begun=bool(cursor)))
         if not running:
-            checks.append(partial(_check_free, session, config, slot.active_pid))
+            checks.append(partial(_check_free, session, config, owner, slot.active_pid))
     if cursor:
         checks.append(partial(_check_position, session, config, slot, parse_lsn(str(cursor)), state))
     for check in checks:
@@ -62,6 +62,6 @@ def _check_position(
     check_slot(session, config, slot, position, position)
 
 
-def _check_free(session: psycopg.Connection, config: EndpointConfig, reader: int | None) -> None:
+def _check_free(session: psycopg.Connection, config: EndpointConfig, owner: Owner, reader: int | None) -> None:
     if reader is not None:
-        raise in_use(session, config, reader)
+        raise in_use(session, config, owner, reader)

@@ -58,17 +58,26 @@ _TLS_FAILURES = ("certificate", "private key", "does not support SSL")
 APPLICATION_NAME = "tidemark"
 CONNECT_TIMEOUT_SECONDS = 15
 
+ANSWER_SECONDS = 20.0
+"""How long a question of a capture that runs may take: longer than ``lock_timeout``, and far less than the time after
+which a runtime takes a connector that says nothing for one that hangs."""
+
+LONG_ANSWER_SECONDS = 60.0
+"""The same for questions about all tables, while nothing else waits for the answer."""
+
 T = TypeVar("T")
 
 
 class BoundedConnection(psycopg.Connection):
     """A connection whose server must answer in time: a network may fail without an error.
 
+    Keepalives do not tell: whatever stands between may go on acknowledging what it no longer passes on.
+
     Attributes:
         answer_seconds: How long a question may take. The statements of a backfill are not among them.
     """
 
-    answer_seconds = 60.0
+    answer_seconds = ANSWER_SECONDS
 
     def wait(self, gen: PQGen[T], interval: float = 1.0, timeout: float | None = None) -> T:
         # psycopg takes a timeout from version 3.3 on only.
@@ -90,7 +99,7 @@ def _bounded(gen: PQGen[T], seconds: float) -> PQGen[T]:
         return result
 
 
-def conninfo(config: EndpointConfig, *, replication: bool = False) -> str:
+def conninfo(config: EndpointConfig, *, replication: bool = False, application: str = APPLICATION_NAME) -> str:
     """The libpq connection string. It holds the password: never log it."""
     settings = dict(_REPLICATION_SETTINGS if replication else _SETTINGS)
     # With read_only the server refuses writes, too.
@@ -105,7 +114,7 @@ def conninfo(config: EndpointConfig, *, replication: bool = False) -> str:
         sslrootcert=config.sslrootcert,
         sslcert=config.sslcert,
         sslkey=config.sslkey,
-        application_name=APPLICATION_NAME,
+        application_name=application,
         connect_timeout=CONNECT_TIMEOUT_SECONDS,
         keepalives_idle=30,
         keepalives_interval=10,
@@ -117,28 +126,34 @@ def conninfo(config: EndpointConfig, *, replication: bool = False) -> str:
     )
 
 
-def connect(config: EndpointConfig) -> psycopg.Connection:
+def connect(config: EndpointConfig, answer_seconds: float = ANSWER_SECONDS) -> BoundedConnection:
     """An autocommit session.
+
+    Args:
+        answer_seconds: Of the session.
 
     Raises:
         SourceError: ``TM-PG-001`` no connection, ``TM-PG-002`` refused credentials, ``TM-PG-003`` no such database.
     """
-    return connect_to(config, conninfo(config))
+    return connect_to(config, conninfo(config), answer_seconds)
 
 
-def connect_to(config: EndpointConfig | ReaderEndpoint, parameters: str) -> psycopg.Connection:
+def connect_to(
+    config: EndpointConfig | ReaderEndpoint, parameters: str, answer_seconds: float = LONG_ANSWER_SECONDS
+) -> BoundedConnection:
     """As ``connect``, with the connection string of ``conninfo``."""
     try:
         connection = BoundedConnection.connect(parameters, autocommit=True)
     except psycopg.OperationalError as error:
         raise connection_failure(config, str(error)) from None
     _let_transactions_last(connection.pgconn)
+    connection.answer_seconds = answer_seconds
     return connection
 
 
-def connect_pq(config: EndpointConfig, *, replication: bool) -> pq.abc.PGconn:
+def connect_pq(config: EndpointConfig, *, replication: bool, application: str = APPLICATION_NAME) -> pq.abc.PGconn:
     """A bare libpq connection, for COPY and for replication. Raises as ``connect``."""
-    return connect_pq_to(config, conninfo(config, replication=replication))
+    return connect_pq_to(config, conninfo(config, replication=replication, application=application))
 
 
 def connect_pq_to(config: EndpointConfig | ReaderEndpoint, parameters: str) -> pq.abc.PGconn:

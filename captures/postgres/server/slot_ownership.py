@@ -6,6 +6,7 @@ the publication; other text in the comment stays. If the connector may not write
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ import psycopg
 from psycopg import sql
 
 from tidemark.captures.postgres.config import EndpointConfig
+from tidemark.captures.postgres.server.session import APPLICATION_NAME
 from tidemark.captures.postgres.server.setup import drop_slot
 from tidemark.protocol.errors import SourceError
 
@@ -29,10 +31,18 @@ class Owner:
     Attributes:
         capture: Its name; empty if the runtime gives none.
         log: The id of its change log; empty if the runtime gives none.
+        application: The name of its stream at the server. By it a later process of the capture recognises a stream that
+            an earlier one left, unless the runtime gives no log: a name alone may be that of several captures.
     """
 
     capture: str = ""
     log: str = ""
+
+    @property
+    def application(self) -> str:
+        if not self.capture or not self.log:
+            return APPLICATION_NAME
+        return f"{APPLICATION_NAME} {hashlib.sha256(f'{self.capture} {self.log}'.encode()).hexdigest()[:16]}"
 
     def line(self, slot: str) -> str:
         return f"tidemark: slot {slot} is read by capture {json.dumps(self.capture)} into log {self.log}"
