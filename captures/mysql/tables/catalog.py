@@ -63,6 +63,13 @@ def folded(path: Path, *, folds: bool) -> Path:
     return (path[0].lower(), path[1].lower()) if folds else path
 
 
+ONE_BY_ONE = 8
+"""Of so few tables of a schema each is asked for by its name: only for constants does the server open no others."""
+
+SHARE = 4
+"""If at least one table in so many of a schema is wanted, all of them are read at once."""
+
+
 def read_tables(session: Session, paths: Sequence[Path] | None = None) -> list[Table]:
     """The tables that can be captured, with their columns, by schema and name.
 
@@ -72,10 +79,33 @@ def read_tables(session: Session, paths: Sequence[Path] | None = None) -> list[T
     Raises:
         pymysql.Error: The server refuses, or the connection is lost.
     """
-    if paths is not None:
-        # One at a time: only for constants does the server open no other tables.
-        return [table for path in sorted(set(paths)) for table in _settled(session, path)]
-    return _read(session, None)
+    if paths is None:
+        return _read(session, None)
+    by_schema: dict[str, set[Path]] = {}
+    for path in paths:
+        path = folded(path, folds=session.folds_names)
+        by_schema.setdefault(path[0], set()).add(path)
+    return [table for schema in sorted(by_schema) for table in _wanted(session, schema, by_schema[schema])]
+
+
+def _wanted(session: Session, schema: str, paths: set[Path]) -> Iterator[Table]:
+    """Those of one schema, by name."""
+    if not _together(session, schema, len(paths)):
+        for path in sorted(paths):
+            yield from _settled(session, path)
+        return
+    found = {folded(table.path, folds=session.folds_names): table for table in _read(session, (schema, None))}
+    for path in sorted(paths & found.keys()):
+        table = found[path]
+        yield from [table] if table.key else _settled(session, path, table)
+
+
+def _together(session: Session, schema: str, wanted: int) -> bool:
+    """Whether so many tables of a schema are read with all others of it, which takes a few queries."""
+    if wanted <= ONE_BY_ONE:
+        return False
+    count = session.value("SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = %s", schema)
+    return wanted * SHARE >= int(count)
 
 
 def await_statements(session: Session, paths: Iterable[Path]) -> None:
@@ -98,7 +128,7 @@ def await_statements(session: Session, paths: Iterable[Path]) -> None:
             # Whatever else is wrong with it, or with the connection, the queries for its columns show.
 
 
-def _settled(session: Session, path: Path) -> list[Table]:
+def _settled(session: Session, path: Path, first: Table | None = None) -> list[Table]:
     """The table of this name, if there is one.
 
     Each query shows the catalog of its moment. A table that is created again between two queries looks like a mixture
@@ -121,20 +151,24 @@ def is_versioned(session: Session, path: Path) -> bool:
     return bool(found)
 
 
-def _read(session: Session, path: Path | None) -> list[Table]:
+_Asked = tuple[str, str | None] | None
+"""The tables that are asked for: one by schema and name, all of a schema, or all of the server."""
+
+
+def _read(session: Session, asked: _Asked) -> list[Table]:
     transactional = {
         str(engine).lower(): answer == "YES"
         for engine, answer in session.rows("SELECT engine, transactions FROM information_schema.engines")
     }
-    columns = _columns(session, path)
+    columns = _columns(session, asked)
     indexes: dict[Path, dict[str, list[tuple[str | None, str, Any]]]] = {}
     hashed: dict[Path, set[str]] = {}
-    for schema, name, index, column, nullable, part, kind in _ask(session, _UNIQUE_INDEXES, path):
+    for schema, name, index, column, nullable, part, kind in _ask(session, _UNIQUE_INDEXES, asked):
         indexes.setdefault((schema, name), {}).setdefault(index, []).append((column, nullable, part))
         if kind == "HASH":
             hashed.setdefault((schema, name), set()).add(index)
     tables = []
-    for schema, name, engine, rows, data, index_bytes, comment in sorted(_ask(session, _TABLES, path), key=_by_name):
+    for schema, name, engine, rows, data, index_bytes, comment in sorted(_ask(session, _TABLES, asked), key=_by_name):
         if engine.upper() in ENGINES_WITHOUT_ROWS:
             continue
         table_columns = columns.get((schema, name), ())
@@ -168,27 +202,32 @@ def _by_name(row: tuple[Any, ...]) -> Path:
     return row[0], row[1]
 
 
-def _ask(session: Session, query: str, path: Path | None) -> Iterator[tuple[Any, ...]]:
-    schema = "t.constraint_schema" if query is _CHECKS else "t.table_schema"
-    if path is None:
+def _ask(session: Session, query: str, asked: _Asked) -> Iterator[tuple[Any, ...]]:
+    column = "t.constraint_schema" if query is _CHECKS else "t.table_schema"
+    if asked is None:
         marks = ", ".join(["%s"] * len(SYSTEM_SCHEMAS))
-        yield from session.rows(query.format(where=f"{schema} NOT IN ({marks})"), *SYSTEM_SCHEMAS)
+        yield from session.rows(query.format(where=f"{column} NOT IN ({marks})"), *SYSTEM_SCHEMAS)
         return
-    wanted = folded(path, folds=session.folds_names)
-    for row in session.rows(query.format(where=f"{schema} = %s AND t.table_name = %s"), *path):
+    schema, table = asked
+    if table is None:
+        rows = session.rows(query.format(where=f"{column} = %s"), schema)
+    else:
+        rows = session.rows(query.format(where=f"{column} = %s AND t.table_name = %s"), schema, table)
+    for row in rows:
         # information_schema ignores case in comparisons, even if the server's names are case-sensitive.
-        if folded((row[0], row[1]), folds=session.folds_names) == wanted:
+        name = row[0], row[1] if table is not None else ""
+        if folded(name, folds=session.folds_names) == folded((schema, table or ""), folds=session.folds_names):
             yield row
 
 
-def _columns(session: Session, path: Path | None) -> dict[Path, tuple[Column, ...]]:
+def _columns(session: Session, asked: _Asked) -> dict[Path, tuple[Column, ...]]:
     json = set()
     if session.mariadb:
-        for schema, name, clause in _ask(session, _CHECKS, path):
+        for schema, name, clause in _ask(session, _CHECKS, asked):
             if match := _JSON_CHECK.fullmatch(clause):
                 json.add((schema, name, match[1].replace("``", "`").lower()))
     found: dict[Path, list[Column]] = {}
-    for schema, name, *row in _ask(session, _COLUMNS, path):
+    for schema, name, *row in _ask(session, _COLUMNS, asked):
         column = _column(*row)
         if column.data_type == "longtext" and (schema, name, column.name.lower()) in json:
             column = replace(column, json=True)

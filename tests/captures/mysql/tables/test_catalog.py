@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -121,6 +122,25 @@ def test_names_are_true_to_case(binlog_database: Database) -> None:
     assert table_of(binlog_database, "orders").columns[0].name == "id"
     with session_on(binlog_database) as session:
         assert read_tables(session, [(binlog_database.name, "ORDERS")]) == []
+
+
+@pytest.mark.parametrize("others", [0, 60])
+def test_many_tables_are_read_as_each_one_is(
+    binlog_database: Database, monkeypatch: pytest.MonkeyPatch, others: int
+) -> None:
+    keyless = [f"CREATE TABLE k{number} (v INT)" for number in range(2)]
+    run(binlog_database, *(f"CREATE TABLE T{n} (id INT PRIMARY KEY, v JSON, UNIQUE (id))" for n in range(10)), *keyless)
+    run(binlog_database, *(f"CREATE TABLE other{number} (id INT)" for number in range(others)))
+    names = [*(f"T{number}" for number in range(10)), "k0", "k1", "t1", "missing"]
+    with session_on(binlog_database) as session:
+        alone = [table for name in sorted(names) for table in read_tables(session, [(binlog_database.name, name)])]
+        assert [table.name for table in alone] == [*(f"T{number}" for number in range(10)), "k0", "k1"]
+        asked, ask = [], session.rows
+        monkeypatch.setattr(session, "rows", lambda query, *parameters: asked.append(query) or ask(query, *parameters))
+        together = read_tables(session, [(binlog_database.name, name) for name in names])
+    # Of a table its estimate of rows may change from one moment to the next.
+    assert [replace(table, estimated_rows=0) for table in together] == [replace(t, estimated_rows=0) for t in alone]
+    assert (len(asked) < len(names) * 2) == (not others)  # All at once, unless too many others would be read as well.
 
 
 def test_the_identity_changes_with_the_key_and_its_order_only(binlog_database: Database) -> None:
