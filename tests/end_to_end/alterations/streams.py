@@ -52,6 +52,8 @@ class Streams:
 
     def __exit__(self, *error: object) -> None:
         if self._program is not None:
+            if error[0] is not None:
+                self._program.kill()  # It may be at work for long, and that would hide the error.
             self._program.communicate(timeout=60)  # Its stdin ends.
 
     def go_on(self) -> None:
@@ -69,7 +71,10 @@ class Streams:
         assert program.stdin is not None
         program.stdin.write(f"{done}\n")
         program.stdin.flush()
-        wait_until(lambda: done.exists() or program.poll() is not None, 300, "the streams have read all", every=0.1)
+        deadline = 60 + 20 * len(self._keys)
+        wait_until(
+            lambda: done.exists() or program.poll() is not None, deadline, "the streams have read all", every=0.1
+        )
         assert done.exists(), output.read_text()
 
     def differences(self, source: Source, followed: Collection[str]) -> list[str]:
