@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -196,7 +196,7 @@ def _mysql(product: Product) -> Iterator[Side]:
         )
 
 
-SIDES = {
+SIDES: dict[str, Callable[[], AbstractContextManager[Side]]] = {
     "postgres": _postgres,
     "mariadb": lambda: _mysql(MARIADB),
     "mysql": lambda: _mysql(MYSQL),

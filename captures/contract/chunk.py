@@ -110,6 +110,18 @@ class ChunkReader(Protocol):
                 instead.
         """
 
+    def read_together(self, requests: Sequence[ChunkRequest]) -> Sequence[Chunk | None]:
+        """Reads a chunk of each of several small tables in one snapshot, for little more than the cost of one chunk.
+
+        Returns:
+            The chunks, parallel to ``requests``. None for one that is to be asked for by itself: this may be any, as
+            where a table is locked or altered, or where there are too many rows.
+
+        Raises:
+            SourceError: The server is unreachable.
+        """
+        return [None] * len(requests)
+
     def cancel(self) -> None:
         """Cancels a running read, from another thread."""
 

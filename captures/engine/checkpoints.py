@@ -19,6 +19,12 @@ SECONDS = 0.02
 BUSY_SECONDS = 0.1
 """The shortest time between checkpoints while there is more log to read."""
 
+SHARE = 10
+"""One part of so many of the time, at most, goes into checkpoints: with thousands of tables each takes a while."""
+
+LONGEST_PAUSE = 1.0
+"""The longest time between checkpoints because of ``SHARE``."""
+
 PROGRESS_BYTES = 16 * 1024 * 1024
 """Bytes of log that an idle capture passes before it writes a checkpoint without waiting for the heartbeat.
 
@@ -42,6 +48,7 @@ class Checkpoints:
         self._heartbeat = heartbeat
         self._clock = clock
         self._written_at = clock()
+        self._pause = 0.0
         self._position: int | None = None
         self._bytes = 0
         self._outstanding: deque[int | None] = deque()
@@ -63,16 +70,22 @@ class Checkpoints:
         if not self.changed:
             progress = 0 if self._position is None else position - self._position
             return since >= self._heartbeat or (progress >= PROGRESS_BYTES and since >= BUSY_SECONDS)
-        return since >= (SECONDS if drained else BUSY_SECONDS) or self._bytes >= BYTES
+        return since >= max(SECONDS if drained else BUSY_SECONDS, self._pause) or self._bytes >= BYTES
 
     @property
     def remaining(self) -> float:
         """Seconds until a checkpoint is due, if nothing more is written."""
-        return max(0.0, self._written_at + (SECONDS if self.changed else self._heartbeat) - self._clock())
+        pause = max(SECONDS, self._pause) if self.changed else self._heartbeat
+        return max(0.0, self._written_at + pause - self._clock())
 
-    def end(self, change: ConnectorState | None, position: int) -> None:
-        """Writes a checkpoint with a change of state, at ``position`` of the log."""
+    def end(self, change: ConnectorState | None, position: int, took: float) -> None:
+        """Writes a checkpoint with a change of state, at ``position`` of the log.
+
+        Args:
+            took: Seconds that finding the change has taken.
+        """
         self._written_at = self._clock()
+        self._pause = min(SHARE * took, LONGEST_PAUSE)
         self._position = position
         self.changed = False
         if change is None and not self._bytes:

@@ -125,6 +125,7 @@ class Capture:
 
     def _loop(self) -> None:
         while True:
+            self._backfills.look()
             try:
                 if self._over():
                     break
@@ -311,9 +312,9 @@ class Capture:
 
     def _checkpoint(self) -> None:
         """Writes a checkpoint for all output so far. Only between transactions."""
-        handled = self._commands.handled
+        began, handled = self._clock(), self._commands.handled
         change = advance_state(self._state, self._source, self._backfills, self._position, self._identity, handled)
-        self._checkpoints.end(change, self._position)
+        self._checkpoints.end(change, self._position, self._clock() - began)
 
     def _acknowledge(self) -> None:
         durable = self._checkpoints.durable()
@@ -347,9 +348,7 @@ class Capture:
     def _over(self) -> bool:
         if not self._log.between_transactions or self._checkpoints.changed:
             return False
-        if self._stop_when_caught_up:
-            return self._caught_up()
-        return self._ended()
+        return self._caught_up() if self._stop_when_caught_up else self._ended()
 
     def _ended(self) -> bool:
         """Whether acknowledgements have ended: the source could never discard what would follow."""

@@ -18,6 +18,9 @@ logger = logging.getLogger(__name__)
 STATUS_SECONDS = 1.0
 """Between two lines while something changes."""
 
+SHARE = 10
+"""One part of so many of the time, at most, goes into lines: with thousands of tables each takes a while."""
+
 QUIET_SECONDS = 10.0
 """Between two lines otherwise, or the heartbeat if that is shorter. After a longer silence a runtime considers the
 connector hanging."""
@@ -33,7 +36,8 @@ class StatusReports:
         self._backfills = backfills
         self._clock = clock
         self._quiet_seconds = max(STATUS_SECONDS, min(QUIET_SECONDS, source.options.heartbeat_seconds))
-        self._reported_at = clock() - STATUS_SECONDS
+        self._reported_at = self._looked_at = clock() - STATUS_SECONDS
+        self._pause = STATUS_SECONDS
         self._last = Progress()
         self._speeds = [RateEstimate() for _ in backfills.tables]
         self._all = RateEstimate()
@@ -42,13 +46,14 @@ class StatusReports:
     def report(self, position: int, log: LogStream, *, drained: bool) -> None:
         """Writes a line if one is due. Raises SourceError if the source cannot be queried."""
         now = self._clock()
-        if now - self._reported_at < STATUS_SECONDS:
+        if now - self._looked_at < self._pause:
             return
         progress = self._progress(position, log, drained=drained)
         quiet = _moving(progress) == _moving(self._last)
-        if quiet and now - self._reported_at < self._quiet_seconds:
-            return
-        self._write(progress)
+        if not quiet or now - self._reported_at >= self._quiet_seconds:
+            self._write(progress)
+        self._looked_at = self._clock()
+        self._pause = min(max(STATUS_SECONDS, SHARE * (self._looked_at - now)), self._quiet_seconds)
 
     def away(self, seconds: float) -> None:
         """Writes how long the source has been unreachable; the other figures are unchanged."""

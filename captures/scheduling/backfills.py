@@ -10,14 +10,15 @@ from itertools import chain
 from tidemark.backfill.hidden import HiddenSet
 from tidemark.backfill.range_scan import RangeScan
 from tidemark.captures.contract.capabilities import Begun
-from tidemark.captures.contract.chunk import Barrier, ChunkRequest
+from tidemark.captures.contract.chunk import Barrier, Chunk, ChunkRequest
 from tidemark.captures.contract.log import LogBatch
 from tidemark.captures.contract.source import OpenedTable, Source
 from tidemark.captures.engine.state import CaptureState
 from tidemark.captures.scheduling.chunk_failures import Failures, leave_alone
 from tidemark.captures.scheduling.range_splitting import RangeSplitter
-from tidemark.captures.scheduling.readers import ChunkFailure, ReaderPool
+from tidemark.captures.scheduling.readers import ChunkFailure, ChunkPutOff, ReaderPool
 from tidemark.captures.scheduling.reread_record import end
+from tidemark.captures.scheduling.small_tables import SMALL_ROWS, read_together, reads_whole
 from tidemark.captures.scheduling.table_backfill import Flight, TableBackfill, opened, pages_of
 from tidemark.captures.scheduling.throttle import Throttle
 from tidemark.protocol.errors import SourceError, TidemarkError
@@ -46,6 +47,7 @@ class Backfills:
         hidden: Transactions that were emitted and that snapshots may not see yet.
         hidden_until: A barrier behind which those of an earlier session are visible too: no chunk is started before.
         emptied: Bindings that must be emptied downstream before their backfill goes on.
+        unfinished: Backfills that are not done, as ``look`` found them last.
     """
 
     def __init__(self, source: Source, state: CaptureState, readers: ReaderPool, clock: Callable[[], float]) -> None:
@@ -78,12 +80,13 @@ class Backfills:
                 self._await_snapshot(backfill)
         self.latest = list(source.tables)
         self.emptied = {backfill.table.binding for backfill in self.tables if backfill.from_scratch}
+        self.look()
         if not self.done:
             readers.ahead()
 
-    @property
-    def unfinished(self) -> list[TableBackfill]:
-        return [b for b in self.tables if not b.done and not b.left_out]
+    def look(self) -> None:
+        """Finds what is unfinished, before each step of the engine: there may be thousands of tables."""
+        self.unfinished = [b for b in self.tables if not b.done and not b.left_out]
 
     @property
     def done(self) -> bool:
@@ -92,12 +95,12 @@ class Backfills:
     @property
     def finished(self) -> bool:
         """All is done that can be."""
-        return all(b.failed is not None for b in self.unfinished)
+        return all(b.failed for b in self.unfinished)
 
     @property
     def scanned(self) -> bool:
         """As ``finished``, but for rows that are to be read again by their keys."""
-        return all(b.ranges.scanned or b.failed is not None for b in self.unfinished)
+        return all(b.ranges.scanned or b.failed for b in self.unfinished)
 
     @property
     def failed(self) -> list[TableBackfill]:
@@ -132,14 +135,12 @@ class Backfills:
 
     def observe(self, batch: LogBatch) -> None:
         """Takes note of what the log touched."""
-        unfinished = self.unfinished
+        unfinished = {backfill.table.binding for backfill in self.unfinished}
         for transaction in batch.transactions:
-            for backfill in unfinished:
-                binding = backfill.table.binding
-                if binding not in transaction.tracked:
-                    backfill.ranges.truncate()  # Its keys were not recorded: treat every row as touched.
-                elif (touched := transaction.touched.get(binding)) is not None:
-                    backfill.ranges.observe_all(touched)
+            for binding in unfinished - transaction.tracked:
+                self.tables[binding].ranges.truncate()  # Its keys were not recorded: treat every row as touched.
+            for binding in unfinished & transaction.touched.keys() & transaction.tracked:
+                self.tables[binding].ranges.observe_all(transaction.touched[binding])
             tracked = self._names[transaction.tracked]
             touched_tables = {str(binding): keys for binding, keys in transaction.touched.items()}
             self.hidden.add(transaction.txn, touched_tables, tracked)
@@ -168,10 +169,13 @@ class Backfills:
             if isinstance(result, ChunkFailure):
                 self._failures.take(backfill, flight, result)
                 continue
-            self._failures.connected()
+            if isinstance(result, Chunk):
+                self._failures.connected()
             if flight is None:
                 continue  # It was put off while it was read; what has been started since has another window.
-            if result.rewritten:
+            if isinstance(result, ChunkPutOff):
+                backfill.put_off(flight, 0.0)
+            elif result.rewritten:
                 logger.info("%s was rewritten, so its scan cannot continue: it starts again", backfill.table.name)
                 self.read_over(backfill)
             elif not flight.scan.fenced(result.fence):
@@ -283,36 +287,38 @@ class Backfills:
         if self._readers.free <= 0 or now < self._failures.connect_at or held:
             return
         idle = {b.table.binding: scans for b in self.unfinished if (scans := b.startable(now))}
-        room = FLIGHTS * self._source.options.backfill.readers - sum(len(b.flights) for b in self.tables)
+        room = FLIGHTS * self._source.options.backfill.readers - self._in_flight
         for _ in range(min(room, self._readers.free)):
             if not idle:
                 break
-            binding = min(idle, key=lambda each: self.tables[each].turn)
-            if self._yields(self.tables[binding]):
+            first = min((self.tables[binding] for binding in idle), key=lambda each: each.turn)
+            if self._yields(first):
                 break
-            self._start(self.tables[binding], idle[binding].pop(0), position)
-            if not idle[binding]:
-                del idle[binding]
+            together = [first] if self.throttle.limits_rate else read_together(first, idle, self.tables)
+            self._served += 1
+            self._readers.submit(*(self._start(each, idle[each.table.binding].pop(0), position) for each in together))
+            idle = {binding: scans for binding, scans in idle.items() if scans}
+
+    @property
+    def _in_flight(self) -> int:
+        """Chunks, or chunks together, that readers have or that wait for the log."""
+        return len({flight.number for backfill in self.tables for flight in backfill.flights})
 
     def _yields(self, backfill: TableBackfill) -> bool:
         """Whether it leaves the readers to tables of higher priority, also to those whose chunks wait for the log.
 
         Otherwise it would be read in between whenever the log is slower than a chunk.
         """
-        higher = any(other.flights for other in self.tables if other.priority > backfill.priority)
-        return higher and sum(len(other.flights) for other in self.tables) >= self._source.options.backfill.readers
+        busy = self._in_flight >= self._source.options.backfill.readers
+        return busy and any(other.flights for other in self.tables if other.priority > backfill.priority)
 
-    def _start(self, backfill: TableBackfill, scan: RangeScan, position: int) -> None:
+    def _start(self, backfill: TableBackfill, scan: RangeScan, position: int) -> ChunkRequest:
         plan = scan.start(position, self.hidden, backfill.reread_size.rows)
-        self._served += 1
         backfill.served = self._served
-        request = ChunkRequest(
-            backfill.table.binding,
-            plan,
-            self.throttle.chunk_rows(backfill.size.rows, backfill.row_bytes),
-        )
-        backfill.flights.append(Flight(scan, request))
-        self._readers.submit(request)
+        rows = min(backfill.size.rows, SMALL_ROWS) if reads_whole(backfill, scan) else backfill.size.rows
+        request = ChunkRequest(backfill.table.binding, plan, self.throttle.chunk_rows(rows, backfill.row_bytes))
+        backfill.flights.append(Flight(scan, request, self._served))
+        return request
 
     # Tables without a key.
 
@@ -377,5 +383,6 @@ class _TableNames(dict[frozenset[int], frozenset[str]]):
     """Sets of bindings as the hidden set names them. There are few different ones, and one per transaction is asked."""
 
     def __missing__(self, bindings: frozenset[int]) -> frozenset[str]:
+        self.clear()  # Of a capture of thousands of tables, the set becomes another one thousands of times.
         names = self[bindings] = frozenset(map(str, bindings))
         return names

@@ -20,7 +20,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, NoReturn, Protocol
 
@@ -41,6 +41,10 @@ class TableReader(Protocol):
 
     def read(self, request: ChunkRequest, table: Any) -> Chunk:
         """As ``ChunkReader.read``; ``table`` is what the reader must know of the table."""
+
+    def read_together(self, requests: Sequence[ChunkRequest], tables: Sequence[Any]) -> Sequence[Chunk | None]:
+        """As ``ChunkReader.read_together``; ``tables`` is parallel to ``requests``."""
+        return [None] * len(requests)
 
     def cancel(self) -> None:
         """As ``ChunkReader.cancel``."""
@@ -88,6 +92,14 @@ class ReaderProcess:
         chunk: Chunk = self._asked((request, self._table(request.binding)))
         chunk.request = request  # The engine compares requests by identity.
         return chunk
+
+    def read_together(self, requests: Sequence[ChunkRequest]) -> Sequence[Chunk | None]:
+        """See ``tidemark.captures.contract.chunk.ChunkReader``; raises ``TM-CAP-005`` besides."""
+        chunks: Sequence[Chunk | None] = self._asked((requests, [self._table(each.binding) for each in requests]))
+        for request, chunk in zip(requests, chunks, strict=True):
+            if chunk is not None:
+                chunk.request = request
+        return chunks
 
     def cancel(self) -> None:
         """See ``tidemark.captures.contract.chunk.ChunkReader``."""
@@ -178,7 +190,7 @@ class _Worker:
         self._requests = requests
         self._answers = answers
         self._end_seconds = end_seconds
-        self._queue: queue.SimpleQueue[tuple[ChunkRequest, object]] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[tuple[ChunkRequest | Sequence[ChunkRequest], Any]] = queue.SimpleQueue()
         self._reader: TableReader | None = None
 
     def run(self) -> NoReturn:
@@ -191,9 +203,11 @@ class _Worker:
     def _open(self, open_reader: Callable[[], TableReader]) -> None:
         self._reader = open_reader()
 
-    def _read(self, request: ChunkRequest, table: object) -> Chunk:
+    def _read(self, request: ChunkRequest | Sequence[ChunkRequest], table: Any) -> Chunk | Sequence[Chunk | None]:
         assert self._reader is not None
-        return self._reader.read(request, table)
+        if isinstance(request, ChunkRequest):
+            return self._reader.read(request, table)
+        return self._reader.read_together(request, table)
 
     def _answer(self, call: Callable[..., object], *arguments: object) -> None:
         try:

@@ -11,9 +11,10 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from tidemark.backfill.chunk_size import CHUNK_BYTES
 from tidemark.captures.contract.chunk import Chunk, ChunkReader, ChunkRequest
 from tidemark.captures.process.wakeup import Wakeup
 
@@ -26,12 +27,22 @@ does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
+class ChunkPutOff:
+    """A chunk that was not read because of others that were submitted with it: it is to be asked for again."""
+
+    request: ChunkRequest
+
+
+@dataclass(frozen=True, slots=True)
 class ChunkFailure:
     """A chunk that could not be read. ``opening``: no reader could be opened for it."""
 
     request: ChunkRequest
     error: Exception
     opening: bool = False
+
+
+ChunkResult = Chunk | ChunkFailure | ChunkPutOff
 
 
 class ReaderPool:
@@ -58,40 +69,42 @@ class ReaderPool:
         self._wakeup = wakeup
         self._idle_seconds = idle_seconds
         self._close_seconds = close_seconds
-        self._requests: queue.SimpleQueue[ChunkRequest | None] = queue.SimpleQueue()
-        self._results: deque[Chunk | ChunkFailure] = deque()
+        self._requests: queue.SimpleQueue[Sequence[ChunkRequest] | None] = queue.SimpleQueue()
+        self._results: deque[list[ChunkResult]] = deque()
         self._threads: list[threading.Thread] = []
         self._reading: set[ChunkReader] = set()
         self._in_flight = 0
+        self._closing = False
         self._lock = threading.Lock()
 
     @property
     def free(self) -> int:
-        """How many more chunks can be read now."""
+        """How many more chunks, or chunks together, can be read now."""
         return self._size - self._in_flight
 
-    def submit(self, request: ChunkRequest) -> None:
-        """Submits a chunk. Only while readers are ``free``."""
+    def submit(self, *requests: ChunkRequest) -> None:
+        """Submits a chunk, or chunks that are read together. Only while readers are ``free``."""
         self._in_flight += 1
         if len(self._threads) < self._in_flight:
             self._start(ahead=False)
-        self._requests.put(request)
+        self._requests.put(requests)
 
     def ahead(self) -> None:
         """Opens a first reader before it is needed, because that takes a while."""
         if not self._threads:
             self._start(ahead=True)
 
-    def take(self) -> list[Chunk | ChunkFailure]:
+    def take(self) -> list[ChunkResult]:
         """The results since the last call."""
-        taken: list[Chunk | ChunkFailure] = []
+        taken: list[ChunkResult] = []
         while self._results:
-            taken.append(self._results.popleft())
-        self._in_flight -= len(taken)
+            taken += self._results.popleft()
+            self._in_flight -= 1
         return taken
 
     def close(self) -> None:
         """Cancels running reads, ends the readers, and waits for them."""
+        self._closing = True
         for _ in self._threads:
             self._requests.put(None)
         with self._lock:
@@ -115,32 +128,51 @@ class ReaderPool:
                 reader = self._open_reader()
         while True:
             try:
-                request = requests.get(timeout=None if reader is None else self._idle_seconds)
+                submitted = requests.get(timeout=None if reader is None else self._idle_seconds)
             except queue.Empty:
                 assert reader is not None
                 reader.close()
                 reader = None
                 continue
-            if request is None:
+            if submitted is None:
                 break
+            results: list[ChunkResult] = []
+            left = list(submitted)
             try:
                 if reader is None:
                     reader = self._open_reader()
-                self._results.append(self._read(reader, request))
+                with self._cancelable(reader):
+                    self._read(reader, left, results)
             except Exception as error:  # noqa: BLE001 - the engine's thread handles it
-                self._results.append(ChunkFailure(request, error, opening=reader is None))
+                results.append(ChunkFailure(left.pop(0), error, opening=reader is None))
                 if reader is not None:
                     reader.close()
                     reader = None
+            self._results.append([*results, *map(ChunkPutOff, left)])
             self._wakeup.set()
         if reader is not None:
             reader.close()
 
-    def _read(self, reader: ChunkReader, request: ChunkRequest) -> Chunk:
+    def _read(self, reader: ChunkReader, left: list[ChunkRequest], results: list[ChunkResult]) -> None:
+        """Moves requests from ``left`` to their results. What is left at the end is too much for one time."""
+        size = 0
+        if len(left) > 1:
+            together = reader.read_together(left)
+            results += (chunk for chunk in together if chunk is not None)
+            left[:] = [request for request, chunk in zip(left, together, strict=True) if chunk is None]
+            size = sum(chunk.rows.size for chunk in together if chunk is not None)
+        while left and size < CHUNK_BYTES and not self._closing:
+            chunk = reader.read(left[0])
+            results.append(chunk)
+            size += chunk.rows.size
+            del left[0]
+
+    @contextlib.contextmanager
+    def _cancelable(self, reader: ChunkReader) -> Iterator[None]:
         with self._lock:
             self._reading.add(reader)
         try:
-            return reader.read(request)
+            yield
         finally:
             with self._lock:
                 self._reading.discard(reader)

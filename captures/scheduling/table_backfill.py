@@ -27,10 +27,14 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Flight:
-    """A chunk from the time that it is handed to a reader until it is emitted; ``chunk`` is there once it was read."""
+    """A chunk from the time that it is handed to a reader until it is emitted; ``chunk`` is there once it was read.
+
+    Chunks with the same number are read together.
+    """
 
     scan: RangeScan
     request: ChunkRequest
+    number: int
     chunk: Chunk | None = None
 
 

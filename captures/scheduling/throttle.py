@@ -47,6 +47,11 @@ class Throttle:
         if rate is not None:
             self._paid_at = max(self._paid_at, self._clock()) + (rows if rate.of_rows else size) / rate.amount
 
+    @property
+    def limits_rate(self) -> bool:
+        """Whether rows may come at a certain rate only."""
+        return self._config.max_rate is not None
+
     def chunk_rows(self, rows: int, row_bytes: float) -> int:
         """The rows of a chunk that would have ``rows``, limited so that the rate is kept to within a chunk's time."""
         rate = self._config.max_rate

@@ -35,8 +35,8 @@ def writing(path: Path) -> Iterator[None]:
         raise ChangeLogError("TM-LOG-008", f"cannot write {path}: {error.strerror or error}") from error
 
 
-def make_folder(path: Path) -> None:
-    """Creates a folder and those above it, durably."""
+def make_folder(path: Path, *, durably: bool = True) -> None:
+    """Creates a folder and those above it; not ``durably`` if ``sync`` follows with those in which it made any."""
     with writing(path):
         missing = []
         while not path.is_dir():
@@ -47,7 +47,8 @@ def make_folder(path: Path) -> None:
                 folder.mkdir(exist_ok=True)
             except FileExistsError:
                 raise NotADirectoryError(errno.ENOTDIR, f"{folder} is a file") from None
-            _sync(folder.parent)
+            if durably:
+                _sync(folder.parent)
 
 
 def create(path: Path) -> None:
@@ -117,9 +118,9 @@ def temporary_epoch(name: str) -> int | None:
     return int(epoch) if name.startswith(".") and name.endswith(".tmp") and epoch.isdecimal() else None
 
 
-def sync(paths: Collection[Path]) -> None:
-    """Makes files, and the folders that name them, durable."""
-    everything = [*paths, *{path.parent for path in paths}]
+def sync(paths: Collection[Path], folders: Collection[Path] = ()) -> None:
+    """Makes files durable, the folders that name them, and more folders."""
+    everything = [*paths, *{*folders, *(path.parent for path in paths)}]
     if len(everything) <= 2:
         for path in everything:
             _sync(path)

@@ -65,6 +65,7 @@ class LogWriter:
         self.summary = summary
         self._lock = lock
         self._names: dict[str, ColumnNames] = {}
+        self._durable: set[Path] = set()
         self._batches: list[Batch] = []
         self._order = Lock()  # of the batches, and of the summary they follow
         self._failed = False
@@ -149,10 +150,12 @@ class LogWriter:
 
     def _names_of(self, collection: str) -> ColumnNames:
         """The names of a collection's columns, those of documents that are not committed yet among them."""
-        if collection not in self._names:
-            schemas = self.summary.schemas.values()
-            self._names[collection] = ColumnNames(schema for schema in schemas if schema.collection == collection)
-        return self._names[collection]
+        if not self._names:  # All at once: there may be thousands, each with a schema among those of all others.
+            schemas: dict[str, list[TableSchema]] = {}
+            for schema in self.summary.schemas.values():
+                schemas.setdefault(schema.collection, []).append(schema)
+            self._names = {name: ColumnNames(known) for name, known in schemas.items()}
+        return self._names.setdefault(collection, ColumnNames(()))
 
     def _latest(self, collection: str) -> TableSchema | None:
         """The schema of the newest segment of typed columns; None without one."""
@@ -194,7 +197,7 @@ class LogWriter:
         self._failed = True  # until it has succeeded: no batch may be committed after one that was not
         try:
             segments = batch.finish()
-            storage.sync([self.root / segment.path for segment in segments])
+            self._sync([self.root / segment.path for segment in segments])
             commit = self._commit_of(batch, segments, state, checkpoints)
             summary, self._previous = _write_commit(self.root, commit, self.summary)
         except FileExistsError:
@@ -213,6 +216,16 @@ class LogWriter:
             self._batches.remove(batch)
         self._failed = False
         return commit
+
+    def _sync(self, files: list[Path]) -> None:
+        """Makes segments durable, and the folders above them that this writer has not made durable yet.
+
+        An earlier writer may have made a folder and ended before it was durable. With thousands of tables, folders that
+        are made durable one by one take as long as all else.
+        """
+        above = {folder for file in files for folder in file.parents if self.root in folder.parents}
+        storage.sync(files, {folder.parent for folder in above - self._durable})
+        self._durable |= above
 
     def _commit_of(self, batch: Batch, segments: list[Segment], state: JsonObject, checkpoints: int) -> Commit:
         change = difference(self.summary.state, state)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 from collections import Counter
+from collections.abc import Sequence
 
 import pymysql
 
@@ -12,20 +14,33 @@ from tidemark.backfill.chunk_size import CHUNK_BYTES
 from tidemark.backfill.keys import Key
 from tidemark.captures.contract.chunk import Chunk, ChunkRequest
 from tidemark.captures.contract.errors import TableAltered
-from tidemark.captures.mysql.chunks.fence import NothingCertain, end_of_log, fence_taker
+from tidemark.captures.mysql.chunks.fence import NothingCertain, ServerFence, end_of_log, fence_taker
 from tidemark.captures.mysql.chunks.result_rows import stream
 from tidemark.captures.mysql.chunks.row_decoder import ChunkDecoder, compile_chunk_decoder
 from tidemark.captures.mysql.chunks.scan_target import ScanTarget
 from tidemark.captures.mysql.config import EndpointConfig
-from tidemark.captures.mysql.server.session import NO_COLUMN, Session, asking, connect, error_of, query_failure
-from tidemark.captures.mysql.tables.catalog import read_tables
+from tidemark.captures.mysql.server.session import (
+    LOCK_SECONDS,
+    NO_COLUMN,
+    Session,
+    asking,
+    connect,
+    error_of,
+    query_failure,
+)
+from tidemark.captures.mysql.tables.catalog import folded, read_tables
 from tidemark.captures.mysql.tables.columns import reads_as
 from tidemark.captures.rows.chunk_rows import ChunkRows
 from tidemark.captures.tables.bad_values import BadCounts, Repairs
 from tidemark.protocol.errors import SourceError
 
+logger = logging.getLogger(__name__)
+
 STATEMENT_SECONDS = 30
 """The longest time of a chunk's statement. What was read by then is a chunk."""
+
+TOGETHER_LOCK_SECONDS = 1
+"""How long it waits for a locked table while it holds the locks of others."""
 
 _BROKEN_OFF = {1317, 1969, 3024}
 """Errors of a query that exceeded its limit of time, or was killed."""
@@ -64,17 +79,11 @@ class SelectChunkReader:
         """Reads a chunk of ``target``; see ``tidemark.captures.contract.chunk.ChunkReader``."""
         started = time.monotonic()
         self._cancelled = False
-        self._bad.clear()
         try:
             snapshot = self._fences.open()
             self._session.rows(target.touch())
             check_shape(self._session, target)
-            # Rereads come first: a scan that is ended early takes its connection with it. They are few, and a row that
-            # is not found counts as deleted, so they are never ended early.
-            chunk = Chunk(request, snapshot)
-            self._reread(chunk, target)
-            if request.plan.scan:
-                self._scan(chunk, target)
+            chunk = self._chunk(request, snapshot, target)
             if self._session.connection.open:
                 self._session.rows("ROLLBACK")
             else:
@@ -86,6 +95,46 @@ class SelectChunkReader:
             if error_of(error)[0] == NO_COLUMN:
                 self._look_again(target)
             raise failure from None
+        chunk.seconds = time.monotonic() - started
+        return chunk
+
+    def read_together(self, requests: Sequence[ChunkRequest], targets: Sequence[ScanTarget]) -> list[Chunk | None]:
+        """See ``tidemark.captures.contract.chunk.ChunkReader``."""
+        chunks: list[Chunk | None] = [None] * len(requests)
+        self._cancelled = False
+        try:
+            # A table that is locked must not keep the locks of all others: each of them would block its ALTER TABLE.
+            self._session.rows(f"SET SESSION lock_wait_timeout = {TOGETHER_LOCK_SECONDS}")
+            snapshot = self._fences.open()
+            self._session.rows(" UNION ALL ".join(f"({target.touch()})" for target in targets))
+            same = unaltered(self._session, targets)
+            size = 0
+            for place, (request, target) in enumerate(zip(requests, targets, strict=True)):
+                if same[place] and target.table.transactional and size < self._chunk_bytes:
+                    chunks[place] = chunk = self._chunk(request, snapshot, target)
+                    size += chunk.rows.size
+        except (pymysql.Error, OSError, SourceError) as error:
+            # Whatever it is, the chunk that is read by itself tells, and what was read before is right.
+            logger.debug("tables are read one by one: %s", error_of(error)[0] or type(error).__name__)
+            self._session.close()
+        if self._session.connection.open:
+            with asking("ending a snapshot"):
+                self._session.rows("ROLLBACK")
+                self._session.rows(f"SET SESSION lock_wait_timeout = {LOCK_SECONDS}")
+        else:
+            self._connect()
+        return chunks
+
+    def _chunk(self, request: ChunkRequest, snapshot: ServerFence, target: ScanTarget) -> Chunk:
+        """The rows of a chunk, within the transaction."""
+        started = time.monotonic()
+        self._bad.clear()
+        # Rereads come first: a scan that is ended early takes its connection with it. They are few, and a row that is
+        # not found counts as deleted, so they are never ended early.
+        chunk = Chunk(request, snapshot)
+        self._reread(chunk, target)
+        if request.plan.scan:
+            self._scan(chunk, target)
         chunk.bad = self._bad.copy()
         chunk.seconds = time.monotonic() - started
         return chunk
@@ -203,6 +252,12 @@ def check_shape(session: Session, target: ScanTarget) -> None:
         TableAltered: ``TM-MY-030`` the table has other columns.
         pymysql.Error: The server refuses.
     """
-    found = read_tables(session, [target.table.path])
-    if not found or not reads_as(found[0].columns, target.table.columns):
+    if not all(unaltered(session, [target])):
         raise TableAltered("TM-MY-030", f"{target.name} was altered, and the log has not reached that yet")
+
+
+def unaltered(session: Session, targets: Sequence[ScanTarget]) -> list[bool]:
+    """Whether the table of each still has the columns of the decoder. Raises pymysql.Error."""
+    paths = [folded(target.table.path, folds=session.folds_names) for target in targets]
+    found = {folded(t.path, folds=session.folds_names): t.columns for t in read_tables(session, paths)}
+    return [reads_as(found.get(path, ()), each.table.columns) for path, each in zip(paths, targets, strict=True)]

@@ -25,13 +25,14 @@ from tidemark.captures.mysql.config import EndpointConfig
 from tidemark.captures.mysql.server.session import Session, asking, connect, query_failure
 from tidemark.captures.mysql.server.wire import break_off
 from tidemark.captures.rows.chunk_rows import ChunkRows
+from tidemark.captures.scheduling.reader_process import TableReader
 from tidemark.captures.tables.bad_values import BadCounts, Repairs
 
 WRITE_SECONDS = 31_536_000
 """How long the server waits for us to take rows (``net_write_timeout``), since chunks may be held back: its maximum."""
 
 
-class SnapshotScan:
+class SnapshotScan(TableReader):
     """One scan at a time, over a connection of its own. See
     ``tidemark.captures.scheduling.reader_process.TableReader``.
 

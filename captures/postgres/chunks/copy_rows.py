@@ -141,6 +141,16 @@ class CopyConnection:
             take(self._utf8(lines))
         return complete
 
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open that more can be read in."""
+        return self._connection.transaction_status == pq.TransactionStatus.INTRANS
+
+    @property
+    def closed(self) -> bool:
+        """Whether the connection is closed or broken."""
+        return self._connection.status != pq.ConnStatus.OK
+
     def _encoding(self) -> bytes:
         """COPY's option by which texts come as they are stored. Statements, and so keys, are UTF-8 all the same."""
         if self._texts is None:
@@ -152,7 +162,7 @@ class CopyConnection:
 
     def rollback(self) -> None:
         """Ends the transaction; with its connection, if a statement that is no longer needed still runs."""
-        if self._connection.status != pq.ConnStatus.OK:
+        if self.closed:
             return
         if self._connection.transaction_status == pq.TransactionStatus.ACTIVE:
             self._connection.finish()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 from psycopg import sql
@@ -22,6 +24,11 @@ from tidemark.captures.postgres.server.session import asking
 from tidemark.captures.postgres.tables.record.table_record import read_records
 from tidemark.captures.postgres.values.encodings import transcoder
 from tidemark.captures.tables.bad_values import UNDECODABLE, BadValues
+from tidemark.protocol.errors import SourceError
+
+logger = logging.getLogger(__name__)
+
+_SHORT_WAIT = sql.SQL("SET LOCAL lock_timeout = '1s'")
 
 
 class CopyChunkReader:
@@ -31,34 +38,72 @@ class CopyChunkReader:
     """
 
     def __init__(self, endpoint: ReaderEndpoint, limits: ChunkLimits = LIMITS) -> None:
+        self._endpoint = endpoint
         self._session = endpoint.connect()
         self._limits = limits
-        self._rows = CopyConnection(endpoint.connect_pq(), transcoder(lambda: self._session), limits)
+        self._rows = self._connected()
         self._fences = FenceTaker(self._session, read_only=endpoint.read_only)
         self._decoders: dict[str, tuple[ScanTarget, ChunkDecoder]] = {}
+
+    def _connected(self) -> CopyConnection:
+        return CopyConnection(self._endpoint.connect_pq(), transcoder(lambda: self._session), self._limits)
 
     def read(self, request: ChunkRequest, table: ScanTarget) -> Chunk:
         """Reads a chunk of ``table``; see ``tidemark.captures.contract.chunk.ChunkReader``."""
         started = time.monotonic()
-        bad = self._decoder(table).bad
-        bad.clear()
-        recovery = self._rows.in_recovery  # As it was before the snapshot: a promotion in between must not be missed.
         try:
-            self._begin(table)
-            snapshot = self._value("SELECT pg_current_snapshot()", table.name)
-            chunk = Chunk(request, SnapshotFence(Snapshot.parse(snapshot, recovery=recovery), self._fences.high()))
+            fence = self._begin(table, table.lock())
             self._check(table)
-            # Rereads come first: a scan that is ended early takes its transaction with it. They are few, and a row that
-            # is not found counts as deleted, so they are never ended early.
-            self._reread(chunk, table)
-            if request.plan.physical and request.plan.scan:
-                self._scan_pages(chunk, table)
-            elif request.plan.scan:
-                self._scan_keys(chunk, table)
+            chunk = self._chunk(request, table, fence)
             if table.of_types_that_change:
                 self._check(table)  # An ALTER TYPE needs no lock of the table.
         finally:
             self._rows.rollback()  # Also after an error: the transaction must not stay open longer than the chunk.
+        chunk.seconds = time.monotonic() - started
+        return chunk
+
+    def read_together(self, requests: Sequence[ChunkRequest], tables: Sequence[ScanTarget]) -> list[Chunk | None]:
+        """See ``tidemark.captures.contract.chunk.ChunkReader``."""
+        chunks: list[Chunk | None] = [None] * len(requests)
+        same = [True] * len(requests)
+        # The search path, by which operators are found, is the transaction's.
+        places = [place for place, table in enumerate(tables) if table.operators() is None]
+        if not places:
+            return chunks
+        try:
+            # A table that is locked must not keep the locks of all others: each of them would block its ALTER TABLE.
+            locks = sql.SQL("; ").join([_SHORT_WAIT, *(tables[place].lock() for place in places)])
+            fence = self._begin(tables[places[0]], locks)
+            same = self._unaltered(tables)
+            size = 0
+            for place in places:
+                if same[place] and size < self._limits.chunk_bytes and self._rows.in_transaction:
+                    chunks[place] = chunk = self._chunk(requests[place], tables[place], fence)
+                    size += chunk.rows.size
+        except SourceError as error:
+            # Whatever it is, the chunk that is read by itself tells, and what was read before is right.
+            logger.debug("tables are read one by one: %s", error)
+        finally:
+            self._rows.rollback()
+        if self._rows.closed:
+            self._rows = self._connected()
+        if any(table.of_types_that_change for table in tables):
+            same = self._unaltered(tables)
+        return [chunk if unaltered else None for chunk, unaltered in zip(chunks, same, strict=True)]
+
+    def _chunk(self, request: ChunkRequest, table: ScanTarget, fence: SnapshotFence) -> Chunk:
+        """The rows of a chunk, within the transaction."""
+        started = time.monotonic()
+        bad = self._decoder(table).bad
+        bad.clear()
+        chunk = Chunk(request, fence)
+        # Rereads come first: a scan that is ended early takes its transaction with it. They are few, and a row that is
+        # not found counts as deleted, so they are never ended early.
+        self._reread(chunk, table)
+        if request.plan.physical and request.plan.scan:
+            self._scan_pages(chunk, table)
+        elif request.plan.scan:
+            self._scan_keys(chunk, table)
         chunk.bad = bad.copy()
         chunk.seconds = time.monotonic() - started
         return chunk
@@ -82,30 +127,36 @@ class CopyChunkReader:
 
     # The transaction.
 
-    def _begin(self, table: ScanTarget) -> None:
-        """Opens the transaction, with the table locked before its snapshot is taken.
+    def _begin(self, table: ScanTarget, locks: sql.Composable) -> SnapshotFence:
+        """Opens the transaction, with tables locked before its snapshot is taken.
 
         To a snapshot that is older than an ALTER TABLE which rewrote the table, the table is empty (PostgreSQL docs,
         13.6 "Caveats"): the scan would take that for its end.
         """
+        recovery = self._rows.in_recovery  # As it was before the snapshot: a promotion in between must not be missed.
         begin = sql.SQL(
             "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; {} SET LOCAL statement_timeout = '{}s'; {}"
-        ).format(table.snapshot.imported(), sql.SQL(str(self._limits.statement_seconds)), table.lock())
+        ).format(table.snapshot.imported(), sql.SQL(str(self._limits.statement_seconds)), locks)
         self._rows.execute(self._text(begin), table.name)
         if (operators := table.operators()) is not None:
             self._rows.execute(self._text(operators), table.name)
+        snapshot = self._value("SELECT pg_current_snapshot()", table.name)
+        return SnapshotFence(Snapshot.parse(snapshot, recovery=recovery), self._fences.high())
 
     def _check(self, table: ScanTarget) -> None:
         """The lock keeps the table as it is now; the decoder is for what the log, or the catalog, showed last.
 
         Asked beside the transaction, whose snapshot would show the catalog as it was all the time.
         """
-        with asking(f"checking {table.name}"):
-            record = read_records(self._session, "", [table.table.path]).get(table.table.path)
-        if not table.fits(record):
+        if not all(self._unaltered([table])):
             raise TableAltered(
                 "TM-PG-030", f"{table.name} was altered or created again, and the log has not reached that yet"
             )
+
+    def _unaltered(self, tables: Sequence[ScanTarget]) -> list[bool]:
+        with asking(f"checking {tables[0].name}"):
+            records = read_records(self._session, "", [table.table.path for table in tables])
+        return [table.fits(records.get(table.table.path)) for table in tables]
 
     # What is read in it.
 

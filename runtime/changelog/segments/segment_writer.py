@@ -74,7 +74,7 @@ class SegmentWriter:
         self._box = KeyBox(self._key)
         self._runs = KeyRuns(self._key, longest_run)
         self._held: pa.Table | None = None
-        storage.make_folder(self._file.parent)
+        storage.make_folder(self._file.parent, durably=False)
         storage.create(self._file)
         with storage.writing(self._file):
             self._sink = pa.OSFile(str(self._file), "wb")

@@ -136,8 +136,7 @@ def test_a_defect_names_its_place_and_no_value(database: Database, table: Table)
 class _Broken:
     """What a process would have to know of a table, and fails on."""
 
-    @property
-    def name(self) -> str:
+    def lock(self) -> None:
         raise KeyError("a value")
 
 
