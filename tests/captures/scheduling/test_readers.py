@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 
 from tests.servers.deadline import wait_until
@@ -12,10 +12,13 @@ from tidemark.backfill.fence import TransactionId
 from tidemark.backfill.range_scan import ChunkPlan
 from tidemark.captures.contract.chunk import Chunk, ChunkReader, ChunkRequest, Rows
 from tidemark.captures.process.wakeup import Wakeup
-from tidemark.captures.scheduling.readers import ChunkFailure, ReaderPool
+from tidemark.captures.scheduling.readers import ChunkFailure, ChunkPutOff, ChunkResult, ReaderPool
 from tidemark.protocol.errors import SourceError
 
 NOTHING = Rows()
+
+TOGETHER = range(10, 20)
+"""Bindings whose tables can be read together with others."""
 
 
 class Fence:
@@ -32,11 +35,16 @@ class Reader:
 
     def __init__(self) -> None:
         self.closed = False
+        self.together: list[int] = []
 
     def read(self, request: ChunkRequest) -> Chunk:
         if request.binding == 1:
             raise SourceError("TM-PG-019", "this table")
         return Chunk(request, Fence(), NOTHING, True, NOTHING, 0.0)
+
+    def read_together(self, requests: Sequence[ChunkRequest]) -> list[Chunk | None]:
+        self.together.append(len(requests))
+        return [self.read(each) if each.binding in TOGETHER else None for each in requests]
 
     def cancel(self) -> None: ...
 
@@ -73,7 +81,7 @@ def request(binding: int = 0) -> ChunkRequest:
     return ChunkRequest(binding, ChunkPlan(None, (), scan=True), 10)
 
 
-def result(pool: ReaderPool) -> Chunk | ChunkFailure:
+def result(pool: ReaderPool) -> ChunkResult:
     (taken,) = wait_until(pool.take, 60, "a chunk comes back")
     return taken
 
@@ -145,5 +153,28 @@ def test_a_reader_that_failed_is_not_used_again() -> None:
         failure = result(pool)
         assert isinstance(failure, ChunkFailure) and not failure.opening
         pool.submit(request())
+        assert isinstance(result(pool), Chunk)
+        assert [reader.closed for reader in readers.made] == [True, False]
+
+
+def test_chunks_that_are_read_together_count_as_one() -> None:
+    readers = Readers()
+    with pool_of(readers, size=1) as pool:
+        requests = [request(10), request(2), request(11)]
+        pool.submit(*requests)
+        assert pool.free == 0
+        taken = wait_until(pool.take, 60, "the chunks come back")
+        assert all(isinstance(each, Chunk) for each in taken) and pool.free == 1
+        assert sorted(each.request.binding for each in taken) == [2, 10, 11], "one of them by itself"
+        assert readers.made[0].together == [3]
+
+
+def test_after_a_failure_the_rest_is_put_off() -> None:
+    readers = Readers()
+    with pool_of(readers, size=1) as pool:
+        pool.submit(*map(request, (2, 1, 3, 10)))
+        kinds = {each.request.binding: type(each) for each in wait_until(pool.take, 60, "the chunks come back")}
+        assert kinds == {10: Chunk, 2: Chunk, 1: ChunkFailure, 3: ChunkPutOff}
+        pool.submit(request(3))
         assert isinstance(result(pool), Chunk)
         assert [reader.closed for reader in readers.made] == [True, False]
