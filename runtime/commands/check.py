@@ -164,6 +164,7 @@ class Checker:
         except TidemarkError as error:
             self._bad(error)
         if selection is None:
+            preparation.validate([])  # A user who may do nothing sees no table, either: the rest is said, too.
             return
         self._good(f"{len(selection.tables)} tables are selected")
         for warning in selection.warnings:

@@ -88,6 +88,29 @@ def test_a_log_that_was_purged(fixture: str, request: pytest.FixtureRequest, tmp
     assert codes(capture) == {"TM-MY-015"}
 
 
+@pytest.mark.parametrize("fixture", ["mariadb_database", "mysql_database"])
+def test_an_account_that_may_do_nothing(fixture: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    """It sees no table, which must not hide the rest."""
+    database: MariaDatabase = request.getfixturevalue(fixture)
+    create_tables(database, 3)
+    with database.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE USER 'tm_nothing'@'%' IDENTIFIED BY 'pässword'")
+        try:
+            capture = Capture(tmp_path, database, {"user": "tm_nothing", "password": "pässword"})
+            assert codes(capture) == {"TM-CFG-004", "TM-MY-006", "TM-MY-008", "TM-MY-010"}
+            _, levels = check(capture)
+            remedies = " ".join(finding["remedy"] for finding in levels["failure"])
+            for privilege in ("REPLICATION SLAVE", "SELECT ON `SCHEMA`.*"):
+                assert privilege in remedies and "TO 'tm_nothing'@'%';" in remedies
+        finally:
+            cursor.execute("DROP USER 'tm_nothing'@'%'")
+
+
+def test_tables_that_are_misspelt_hide_nothing_else(each_database: Database, tmp_path: Path) -> None:
+    create_tables(each_database, 3)
+    assert codes(Capture(tmp_path, each_database, entries={"tables": ["nowhere.*"]})) == {"TM-CFG-004"}
+
+
 def test_tables_that_are_left_out_and_why(database: PostgresDatabase, tmp_path: Path) -> None:
     create_tables(database, 20)
     with database.connect() as connection:

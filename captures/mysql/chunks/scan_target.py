@@ -10,6 +10,9 @@ from tidemark.captures.mysql.chunks.key_ranges import KeyRange
 from tidemark.captures.mysql.chunks.row_decoder import selected
 from tidemark.captures.mysql.tables.columns import Column, Table, quoted_name
 
+END_OF_CONDITION = "\n)"
+"""A comment at the end of a condition must not take the rest of the statement with it."""
+
 
 @dataclass(frozen=True, slots=True)
 class ScanTarget:
@@ -47,7 +50,7 @@ class ScanTarget:
 
     def everything(self) -> str:
         """The query for all rows that meet the condition, in the server's order."""
-        condition = f" WHERE ({self.where})" if self.where else ""
+        condition = f" WHERE ({self.where}{END_OF_CONDITION}" if self.where else ""
         return f"SELECT {', '.join(self._selected)} FROM {self._name}{condition}"
 
     def bound(self, cursor: Key | None, until: Key | None, rows: int) -> str:
@@ -92,7 +95,7 @@ class ScanTarget:
             *([self._keys.not_after(until)] if until is not None else []),
             # The operator's own SQL, as the configuration promises. It comes last: the server's message about a mistake
             # quotes the text after it, which must not be a key.
-            *(f"({where})" for where in wheres if where),
+            *(f"({where}{END_OF_CONDITION}" for where in wheres if where),
         ]
         # Otherwise the optimizer may choose another index, and sort the rest of the table for every chunk.
         known = self.key_names == self.table.key

@@ -41,6 +41,7 @@ _SOCKET_REMEDY = (
 )
 _ACCESS_REMEDY = (
     "Check user and password, and that the account exists for the connector's host: SELECT user, host FROM mysql.user; "
+    "(An anonymous account, of user '', comes before accounts for less exact hosts: DROP USER ''@'HOST';) "
 )
 
 

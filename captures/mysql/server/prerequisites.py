@@ -12,6 +12,8 @@ from pymysql.constants import ER
 from tidemark.captures.mysql.chunks.fence import has_gtids
 from tidemark.captures.mysql.config import EndpointConfig, ResourceConfig, replica_id
 from tidemark.captures.mysql.server.accounts import own_account
+from tidemark.captures.mysql.server.conditions import condition_failure
+from tidemark.captures.mysql.server.grants import missing_grants
 from tidemark.captures.mysql.server.session import Session, error_of
 from tidemark.captures.mysql.tables.bindings import captured_columns
 from tidemark.captures.mysql.tables.catalog import is_versioned
@@ -29,8 +31,6 @@ logger = logging.getLogger(__name__)
 
 MINIMUM_RETENTION_HOURS = 24
 RECOMMENDED_RETENTION_HOURS = 72
-
-_MAY_REPLICATE = re.compile(r"\b(ALL PRIVILEGES|REPLICATION (SLAVE|REPLICA))\b(?! ADMIN).* ON \*\.\*", re.IGNORECASE)
 
 _CASCADE = re.compile(
     r"^ *CONSTRAINT `((?:[^`]|``)+)` FOREIGN KEY .* ON (?:DELETE|UPDATE) (?:CASCADE|SET)\b", re.MULTILINE
@@ -145,7 +145,7 @@ def _retention_hours(session: Session) -> tuple[float | None, str]:
 def _replication(
     session: Session, config: EndpointConfig, resources: Sequence[ResourceConfig]
 ) -> Iterator[SourceError]:
-    yield from _grants(session, config)
+    yield from missing_grants(session, config, may_see_none=not resources)
     server_id = int(session.value("SELECT @@server_id"))
     if server_id == 0:
         yield SourceError(
@@ -185,29 +185,6 @@ def _replication(
         )
 
 
-def _grants(session: Session, config: EndpointConfig) -> Iterator[SourceError]:
-    monitor = "BINLOG MONITOR" if session.mariadb else "REPLICATION CLIENT"
-    lines = [str(row[0]) for row in session.rows("SHOW GRANTS")]
-    # Not every server lists what a role grants. Opening the log shows it then.
-    has_roles = any(" ON " not in line for line in lines)
-    missing = [] if has_roles or any(map(_MAY_REPLICATE.search, lines)) else ["REPLICATION SLAVE"]
-    try:
-        session.rows("SHOW BINARY LOGS")
-    except pymysql.Error as error:
-        number = error_of(error)[0]
-        if number == ER.SPECIFIC_ACCESS_DENIED_ERROR:
-            missing.append(monitor)
-        elif number != ER.NO_BINARY_LOGGING:
-            raise
-    if missing:
-        privileges = ", ".join(missing)
-        yield SourceError(
-            "TM-MY-006",
-            f"user {config.user} lacks {privileges}",
-            remedy=f"Run, as an administrator: GRANT {privileges} ON *.* TO {own_account(session)};",
-        )
-
-
 def _is_replica(session: Session) -> bool:
     modern = not session.mariadb and session.version >= (8, 0, 22)
     try:
@@ -228,7 +205,7 @@ def table_failures(
 ) -> Iterator[SourceError]:
     """Why one table cannot be captured. Warns of cascades. Raises pymysql.Error."""
     unreadable = False
-    for failure in definition_failures(session, config, resource, table):
+    for failure in definition_failures(session, config, resource, table, only_malformed=False):
         unreadable |= isinstance(failure, _Unreadable)
         yield failure
     if table is not None:
@@ -250,9 +227,19 @@ def versioned(path: Sequence[str]) -> SourceError:
 
 
 def definition_failures(
-    session: Session, config: EndpointConfig, resource: ResourceConfig, table: Table | None
+    session: Session,
+    config: EndpointConfig,
+    resource: ResourceConfig,
+    table: Table | None,
+    *,
+    only_malformed: bool = True,
 ) -> Iterator[SourceError]:
-    """Why one table cannot be captured. Raises pymysql.Error."""
+    """Why one table cannot be captured. Raises pymysql.Error.
+
+    Args:
+        only_malformed: Of its ``where``, which concerns no change, only that it is no condition at all. What else is
+            wrong with it, a chunk says.
+    """
     name = f"{resource.schema_name}.{resource.table}"
     if table is None:
         if is_versioned(session, (resource.schema_name, resource.table)):
@@ -289,7 +276,10 @@ def definition_failures(
     )
     yield from _hash_failures(config, resource, table, name)
     yield from _key_failures(config, resource, table, name)
-    yield from _select_failures(session, config, table, name)
+    yield from (unreadable := list(_select_failures(session, config, table, name)))
+    if resource.where and not unreadable:
+        failure = condition_failure(session, table, resource.where, whose="where", only_malformed=only_malformed)
+        yield from [] if failure is None else [failure]
 
 
 def _warn_of_cascades(session: Session, table: Table, name: str) -> None:

@@ -41,7 +41,13 @@ _SETTINGS = (
     # A slow reader of our stdout may block us for a long time.
     "net_write_timeout = 600",
     "wait_timeout = 28800",
+    # The names in a table's definition are read by their quotes.
+    "sql_quote_show_create = 1",
 )
+
+_GENERATED_KEYS = (8, 0, 30)
+_SHOW_GENERATED_KEYS = "show_gipk_in_create_table_and_information_schema = ON"
+"""From that version on, MySQL may give a table a key that it hides from the catalog, though the log has its column."""
 
 _NO_CONNECTION = {1040, 1129, 1203, 2002, 2003, 2005, 2012}
 _NO_TLS = {2026}
@@ -215,8 +221,10 @@ class Session:
             numbers = re.search(r"(\d+)\.(\d+)\.(\d+)", text.removeprefix("5.5.5-"))
             self.version = tuple(map(int, numbers.groups())) if numbers else (0, 0, 0)
             self._check_version()
-            unlimited = "max_statement_time = 0" if self.mariadb else "max_execution_time = 0"
-            self.rows(f"SET SESSION {', '.join((*_SETTINGS, unlimited))}")
+            settings = [*_SETTINGS, "max_statement_time = 0" if self.mariadb else "max_execution_time = 0"]
+            if not self.mariadb and self.version >= _GENERATED_KEYS:
+                settings.append(_SHOW_GENERATED_KEYS)
+            self.rows(f"SET SESSION {', '.join(settings)}")
             self.rows("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
 
     def _check_version(self) -> None:

@@ -13,7 +13,7 @@ import pytest
 from tests.captures.mysql.binlog_server import binlog_server
 from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.log.test_stream import global_setting
-from tests.captures.mysql.table_chunks import run, session_on
+from tests.captures.mysql.table_chunks import documents, run, session_on, table_chunks
 from tests.captures.session import unary
 from tests.servers.mariadb import Database, no_source
 from tests.servers.mariadb_server import MariaDbServer, installed_programs
@@ -120,6 +120,100 @@ def test_foreign_keys_that_cascade_are_warned_of(binlog_database: Database, capl
         (warning,) = warnings
         assert logged == {"parent"}
         assert warning.startswith(f"{binlog_database.name}.child: ") and "of_p" in warning
+
+
+def test_foreign_keys_are_seen_whatever_the_server_quotes(
+    binlog_database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    if binlog_database.is_mysql and binlog_database.version.startswith("9."):
+        pytest.skip("the log of MySQL 9.6 and later has what foreign keys do")
+    run(
+        binlog_database,
+        "CREATE TABLE parent (id INT PRIMARY KEY)",
+        "CREATE TABLE child (id INT PRIMARY KEY, "
+        "CONSTRAINT fk FOREIGN KEY (id) REFERENCES parent (id) ON DELETE CASCADE)",
+    )
+    with global_setting(binlog_database, "sql_quote_show_create", "0"):
+        assert all_failures(binlog_database.config(), bound(binlog_database, "child")) == []
+    assert any("foreign keys fk" in record.getMessage() for record in caplog.records)
+
+
+def test_a_key_that_the_server_generates_is_seen_though_it_hides_it(mysql_database: Database) -> None:
+    if mysql_database.version.startswith("5."):
+        pytest.skip("MySQL 5.7 generates no keys")
+    with global_setting(mysql_database, "show_gipk_in_create_table_and_information_schema", "0"):
+        run(mysql_database, "SET sql_generate_invisible_primary_key = 1", "CREATE TABLE t (v INT)")
+        with session_on(mysql_database) as session:
+            (table,) = bound_tables(session, [parse_resource({"schema": mysql_database.name, "table": "t"})])
+        assert table is not None and table.key == ("my_row_id",)
+        assert [column.name for column in table.columns] == ["my_row_id", "v"]
+        with table_chunks(mysql_database, "t") as chunks, captured_log(mysql_database, "t") as log:
+            run(mysql_database, "INSERT INTO t VALUES (7)")
+            (logged,) = log.read()
+            (row,) = documents(chunks.read().rows)
+        assert row == {"my_row_id": 1, "v": 7} == {name: logged[name] for name in row}
+
+
+def test_an_anonymous_account_that_takes_the_place_of_the_user(binlog_database: Database) -> None:
+    run(binlog_database, "CREATE TABLE t (id INT PRIMARY KEY)")
+    with account(binlog_database, "tm_named", "ALL ON *.*") as config:
+        run(binlog_database, "CREATE USER ''@'127.0.0.1' IDENTIFIED BY 'pässword'")
+        try:
+            message = failures(config, bound(binlog_database, "t"))["TM-MY-006"]
+            assert "the anonymous account ''@'127.0.0.1'" in message and "DROP USER ''@'127.0.0.1';" in message
+            assert "'tm_named'@'127.0.0.1'" in message
+            with pytest.raises(SourceError, match="does not let user") as refused:
+                connect(parse_endpoint({**config, "password": "another"}))
+            assert "anonymous" in str(refused.value.remedy)
+        finally:
+            run(binlog_database, "DROP USER ''@'127.0.0.1'")
+
+
+CONDITIONS = {
+    "v > 1": "",
+    "v > 1 -- more": "",
+    "v > 1 # more": "",
+    "v > 1 OR v < 9": "",
+    "name LIKE '%a' OR name = ')'": "",
+    "v > 1) OR (1 = 1": "TM-MY-022",
+    "v > 1 LIMIT 1": "TM-MY-022",
+    "v > 1 ORDER BY v": "TM-MY-022",
+    "v > 1;": "TM-MY-022",
+    "v >": "TM-MY-022",
+    "v > 1 /* more": "TM-MY-022",
+    "v = ?": "TM-MY-022",
+    "v = 'a": "TM-MY-022",
+    "1 = 1 UNION SELECT 1": "TM-MY-022",
+}
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_conditions_must_be_whole(binlog_database: Database, condition: str) -> None:
+    run(binlog_database, "CREATE TABLE t (id INT PRIMARY KEY, v INT, name VARCHAR(9))")
+    run(binlog_database, "INSERT INTO t VALUES (1, 1, ''), (2, 2, 'a')")
+    wrong = CONDITIONS[condition]
+    found = failures(binlog_database.config(), bound(binlog_database, "t", where=condition))
+    assert found.keys() == ({wrong} if wrong else set())
+    with table_chunks(binlog_database, "t") as chunks:
+        if wrong:
+            with pytest.raises(SourceError, match=r"TM-MY-022: .* the command's where is no condition"):
+                chunks.read(where=condition)
+            with pytest.raises(SourceError, match="where is no condition"):
+                MysqlDatabase().open(binlog_database.config(), [bound(binlog_database, "t", where=condition)])
+        else:
+            assert chunks.read(where=condition).end
+    with table_chunks(binlog_database, "t", where=condition) as chunks:
+        if not wrong:
+            assert [row["id"] for row in documents(chunks.read().rows)] == ([1, 2] if "OR v" in condition else [2])
+
+
+def test_a_condition_on_a_column_that_is_gone(binlog_database: Database) -> None:
+    """``check`` says it. A capture goes on with the table's changes, which no condition limits."""
+    run(binlog_database, "CREATE TABLE t (id INT PRIMARY KEY)")
+    gone = bound(binlog_database, "t", where="gone > 1")
+    assert failures(binlog_database.config(), gone).keys() == {"TM-MY-022"}
+    with closing(MysqlDatabase().open(binlog_database.config(), [gone])) as source:
+        assert source.tables[0].unfit is None
 
 
 def test_everything_about_tables_is_said_at_once(binlog_database: Database) -> None:
