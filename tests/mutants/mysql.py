@@ -94,6 +94,19 @@ MYSQL = (
         (f"{_MYSQL}/chunks/test_reader.py::test_a_table_that_was_altered_is_noticed",),
     ),
     Mutant(
+        "tables that are read together may have been altered",
+        "captures/mysql/chunks/reader.py",
+        ("if same[place] and target", "if target"),
+        (f"{_MYSQL}/chunks/test_reading_together.py::test_one_that_was_altered_or_has_no_transactions_is_left_out",),
+    ),
+    Mutant(
+        "tables without transactions are read together with others",
+        "captures/mysql/chunks/reader.py",
+        ("and target.table.transactional and size", "and size"),
+        (f"{_MYSQL}/chunks/test_reading_together.py::test_one_that_was_altered_or_has_no_transactions_is_left_out",),
+        of="rows touched by hidden transactions are emitted",
+    ),
+    Mutant(
         "a capture waits for nothing that is logged and not visible",
         "captures/mysql/source.py",
         ("return not any(map(visible.hides, logged))", "return bool(visible)"),

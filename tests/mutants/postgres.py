@@ -20,14 +20,9 @@ POSTGRES = (
         "the high position is taken before the snapshot",
         "captures/postgres/chunks/reader.py",
         (
-            """            self._begin(table)
-            snapshot = self._value("SELECT pg_current_snapshot()", table.name)
-            chunk = Chunk(request, SnapshotFence(Snapshot.parse(snapshot, recovery=recovery), self._fences.high()))
-""",
+            "            fence = self._begin(table, table.lock())\n",
             """            high = self._fences.high()
-            self._begin(table)
-            snapshot = self._value("SELECT pg_current_snapshot()", table.name)
-            chunk = Chunk(request, SnapshotFence(Snapshot.parse(snapshot, recovery=recovery), high))
+            fence = replace(self._begin(table, table.lock()), high=high)
 """,
         ),
         (_FENCES,),
@@ -37,11 +32,9 @@ POSTGRES = (
         "what the snapshot sees is asked before the transaction begins",
         "captures/postgres/chunks/reader.py",
         (
-            """            self._begin(table)
-            snapshot = self._value("SELECT pg_current_snapshot()", table.name)
-""",
-            """            snapshot = self._value("SELECT pg_current_snapshot()", table.name)
-            self._begin(table)
+            "            fence = self._begin(table, table.lock())\n",
+            """            seen = Snapshot.parse(self._value("SELECT pg_current_snapshot()", table.name))
+            fence = replace(self._begin(table, table.lock()), snapshot=seen)
 """,
         ),
         (_FENCES,),
@@ -130,7 +123,7 @@ POSTGRES = (
     Mutant(
         "a table of lower priority is read while the log holds up the one before it",
         "captures/scheduling/backfills.py",
-        ("            if self._yields(self.tables[binding]):\n                break\n", ""),
+        ("            if self._yields(first):\n                break\n", ""),
         (f"{_POSTGRES}/chunks/test_chunk_emission.py",),
     ),
     Mutant(
@@ -300,7 +293,7 @@ POSTGRES = (
     Mutant(
         "a chunk of an altered table is decoded as the table was",
         "captures/postgres/chunks/reader.py",
-        ("            self._check(table)\n            # Rereads", "            # Rereads"),
+        ("            self._check(table)\n            chunk = ", "            chunk = "),
         (f"{_CAPTURES}/engine/test_altered_tables.py::test_a_column_that_changes_its_type_before_a_chunk_reads_it",),
     ),
 )

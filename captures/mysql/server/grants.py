@@ -9,7 +9,7 @@ import pymysql
 from pymysql.constants import ER
 
 from tidemark.captures.mysql.config import EndpointConfig
-from tidemark.captures.mysql.server.accounts import own_account, quoted_account
+from tidemark.captures.mysql.server.accounts import own_account, quoted_text
 from tidemark.captures.mysql.server.session import Session, error_of
 from tidemark.protocol.errors import SourceError
 
@@ -62,7 +62,7 @@ def missing_grants(session: Session, config: EndpointConfig, *, may_see_none: bo
 def _anonymous(config: EndpointConfig, account: str) -> SourceError:
     """An account without a name matches every user of its host, and hosts are compared first."""
     host = account.removeprefix(_ANONYMOUS)
-    own = quoted_account(config.user, "").removesuffix("''") + host
+    own = f"{quoted_text(config.user)}@{host}"
     return SourceError(
         "TM-MY-006",
         f"the server takes user {config.user} for the anonymous account {account}, which comes before accounts of that "
