@@ -32,10 +32,13 @@ class RereadList:
         self._size = 0
         self._keys: dict[Key, None] = {}  # Ordered, unlike a set: the state must not depend on hashing.
         self._leased: set[Key] = set()
+        self._again: set[Key] = set()  # Requested while a chunk, whose snapshot may be too old, reads them.
 
     def request(self, key: Key) -> None:
         """Adds a key, whether the state has room for it or not."""
         if key in self._keys:
+            if key in self._leased:
+                self._again.add(key)
             return
         self._append(key)
         if len(self._keys) > self._limits.reread_keys:
@@ -60,16 +63,19 @@ class RereadList:
     def release(self, keys: Iterable[Key]) -> None:
         """A chunk that read these keys was abandoned."""
         self._leased.difference_update(keys)
+        self._again.difference_update(keys)
 
     def settle(self, key: Key, settled: bool) -> None:
         """A chunk that read this key was emitted.
 
         Args:
             key: The key.
-            settled: The key is removed. Otherwise it moves to the end of the list, so that rows that change constantly
-                do not block the others.
+            settled: The key is removed, unless it was requested meanwhile. Otherwise it moves to the end of the list,
+                so that rows that change constantly do not block the others.
         """
         self._leased.discard(key)
+        settled &= key not in self._again
+        self._again.discard(key)
         if key in self._keys:
             del self._keys[key]
             if settled:
@@ -81,6 +87,7 @@ class RereadList:
         """Removes all keys, because the whole table is scanned again."""
         self._keys.clear()
         self._leased.clear()
+        self._again.clear()
         self._size = 0
 
     @property

@@ -84,6 +84,7 @@ class Chunk:
         rewritten: The table was rewritten since the scan began, so places in it are invalid: the chunk has no rows, and
             the table must be scanned from the start, emptied first if it has no key.
         bad: How many bad values its rows had, by the policy that was applied.
+        apart: Keys of the rows that are kept apart for them.
     """
 
     request: ChunkRequest
@@ -96,6 +97,7 @@ class Chunk:
     scanned: int = 0
     rewritten: bool = False
     bad: Counter[str] = field(default_factory=Counter)
+    apart: list[Key] = field(default_factory=list)
 
 
 class ChunkReader(Protocol):

@@ -45,6 +45,8 @@ class LogBatch:
         drained: Nothing was left to read.
         changed: Bindings whose columns changed; chunks that were read with the old columns are useless.
         bad: How many bad values there were, by binding and by the policy that was applied.
+        apart: Of rows of which a consumer may lack something, in log order, binding and key. True: the event is kept
+            apart for its bad values. False: it lacks columns, in a table whose events may be kept apart.
         restarted: Bindings whose rows the log no longer describes (another table took the name, or rows match no known
             columns): each is emptied downstream and backfilled again, after this batch and the transaction that it ends
             in. ``Source.changed_tables`` hands them over as they are now.
@@ -72,6 +74,7 @@ class LogBatch:
     noted: bool = False
     undecided: bool = False
     bad: dict[int, Counter[str]] = field(default_factory=dict)
+    apart: list[tuple[int, Key, bool]] = field(default_factory=list)
     away: dict[int, SourceError] = field(default_factory=dict)
     set_aside: dict[int, SourceError] = field(default_factory=dict)
     passed: set[int] = field(default_factory=set)

@@ -19,6 +19,7 @@
          "priority": [5, 0],                   by command, and the configured one that it replaces
          "failed": {"code": "TM-…", "text": …},  why its backfill is suspended
          "bad": {"null": 3},                   bad values so far, by policy
+         "apart": [["17"]],                    keys of rows of which an event is kept apart; true for too many
          "aside": {"code": "TM-…", "text": …,  why the table is set aside; the other members are as they were then
              "since": "0/1950A28",             from this position on
              "passed": true,                   changes were skipped: the table must be read again
@@ -63,6 +64,7 @@ class _StoredBinding(BaseModel):
     priority: Annotated[list[int], Field(min_length=2, max_length=2)] | None = None
     failed: JsonObject | None = None
     bad: dict[str, int] | None = None
+    apart: list[list[str]] | bool | None = None
     aside: _StoredAside | None = None
     reread: Reread | None = None
     layout: str | None = None

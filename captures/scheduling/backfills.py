@@ -149,6 +149,8 @@ class Backfills:
                     self.tables[binding].ranges.request_reread(key)
         for binding, bad in batch.bad.items():
             self.tables[binding].bad.update(bad)
+        for binding, key, marked in batch.apart:
+            self.tables[binding].partly_known(key, kept_apart=marked)
         for binding in batch.changed:
             self.tables[binding].put_off_all(self._clock() + HELD_SECONDS)
 
@@ -209,6 +211,7 @@ class Backfills:
                 backfill.reread.bytes_done += chunk.rows.size + chunk.rereads.size
             backfill.seconds += chunk.seconds
             backfill.bad.update(chunk.bad)
+            backfill.apart.add(chunk.apart)
             backfill.reread_size.measured(len(chunk.rereads), 0.0, size=chunk.rereads.size)
             if emission.progressed:
                 backfill.size.measured(

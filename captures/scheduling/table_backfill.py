@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tidemark.backfill.chunk_size import ChunkSize
+from tidemark.backfill.keys import Key
 from tidemark.backfill.limits import REREADS_PER_CHUNK
 from tidemark.backfill.range_scan import RangeScan
 from tidemark.backfill.ranges import Pages, TableRanges
@@ -18,6 +19,7 @@ from tidemark.captures.engine.set_aside_record import TEXT_LENGTH, Aside, opened
 from tidemark.captures.scheduling.backoff import Backoff
 from tidemark.captures.scheduling.reread_record import joined
 from tidemark.captures.server.backfill_config import BackfillConfig
+from tidemark.captures.tables.kept_apart import KeptApart
 from tidemark.protocol.errors import TidemarkError
 from tidemark.protocol.logs import Reread
 from tidemark.protocol.messages import JsonObject
@@ -67,6 +69,7 @@ class TableBackfill:
         seconds: That reading them took, added up over readers.
         reread: Why its rows are or were read again, the last time; None where nothing has happened to it.
         bad: How many bad values there were since the table was read from the start, by the policy that was followed.
+        apart: The rows of which an event is kept apart for them.
     """
 
     table: OpenedTable
@@ -92,6 +95,7 @@ class TableBackfill:
     seconds: float = 0.0
     reread: Reread | None = None
     bad: Counter[str] = field(default_factory=Counter)
+    apart: KeptApart = field(default_factory=KeptApart)
     backoff: Backoff = field(default_factory=Backoff)
 
     @property
@@ -156,6 +160,13 @@ class TableBackfill:
         self.error = None
         self.backoff.reset()
 
+    def partly_known(self, key: Key, *, kept_apart: bool) -> None:
+        """The log has an event of a row that is kept apart, or that lacks columns: see ``LogBatch.apart``."""
+        if kept_apart:
+            self.apart.add([key])
+        elif self.apart.lacks(key) and not self.left_out:
+            self.ranges.request_reread(key)
+
     def take_up(self) -> None:
         """Tries again what failed, without waiting."""
         self.ranges.retry()
@@ -173,6 +184,7 @@ class TableBackfill:
         self.base = None
         self.from_scratch = False
         self.bad.clear()
+        self.apart.clear()
         self.take_up()
 
     def come_back(self, table: OpenedTable, kept: JsonObject | None) -> None:
@@ -192,6 +204,7 @@ class TableBackfill:
             ProtocolError: TM-BKF-001, the state of the scan is not one.
         """
         self.bad = Counter(stored.get("bad") or {})
+        self.apart.restore(stored.get("apart"))
         self.barrier = stored.get("barrier")
         self.base = None if stored.get("base") is None else str(stored["base"])
         self.ranges = ranges_of(self.table, stored.get("scan") or {})
@@ -213,6 +226,8 @@ class TableBackfill:
             state["log_only"] = True
         if self.bad:
             state["bad"] = dict(self.bad)
+        if apart := self.apart.to_state():
+            state["apart"] = apart
         if self.failed is not None:
             state["failed"] = {"code": self.failed.code, "text": self.failed.message[:TEXT_LENGTH]}
         return {**state, **self._apart()}

@@ -94,8 +94,9 @@ class CopyChunkReader:
     def _chunk(self, request: ChunkRequest, table: ScanTarget, fence: SnapshotFence) -> Chunk:
         """The rows of a chunk, within the transaction."""
         started = time.monotonic()
-        bad = self._decoder(table).bad
-        bad.clear()
+        decoder = self._decoder(table)
+        decoder.bad.clear()
+        decoder.apart.clear()
         chunk = Chunk(request, fence)
         # Rereads come first: a scan that is ended early takes its transaction with it. They are few, and a row that is
         # not found counts as deleted, so they are never ended early.
@@ -104,7 +105,8 @@ class CopyChunkReader:
             self._scan_pages(chunk, table)
         elif request.plan.scan:
             self._scan_keys(chunk, table)
-        chunk.bad = bad.copy()
+        chunk.bad = decoder.bad.copy()
+        chunk.apart = decoder.apart.copy()
         chunk.seconds = time.monotonic() - started
         return chunk
 

@@ -45,6 +45,9 @@ class ChunkDecoder:
         key: Names of the key columns, all among ``columns``.
         table: ``schema.table``, for errors.
         quoted_table: The same as SQL has it.
+
+    Attributes:
+        apart: Keys of the rows so far that are kept apart for their bad values.
     """
 
     def __init__(
@@ -57,6 +60,7 @@ class ChunkDecoder:
         self._converts = [column_convert(member.conversion) for member in self._members]
         self._key = key_positions([column.name for column in columns], key)
         self._repaired_values = RepairedValues(table, self._members, self._key, quoted_table)
+        self.apart: list[bytes] = []
 
     @property
     def bad(self) -> BadCounts:
@@ -157,7 +161,7 @@ class ChunkDecoder:
             stopped = len(repairs.stopped)
             if self._repaired_values.repair(row) and len(repairs.stopped) > stopped and bad_key is None:
                 bad_key = self._key_of(columns, place)
-            openings.append(f"{first + place}]}}{repairs.mark()}")
+            openings.append(f"{first + place}]}}{self._mark(columns, place)}")
         repairs.check(bad_key)
         return self._tails(_by_column(rows), True, openings, "},")
 
@@ -171,9 +175,15 @@ class ChunkDecoder:
                 self._repaired_values.repair(row)
                 self._repaired_values.shrink(row)
                 repairs.check(self._key_of(columns, place))
-                opening = f"{first + place}]}}{repairs.mark()}"
+                opening = f"{first + place}]}}{self._mark(columns, place)}"
                 cut[place] = self._tails(_by_column([row]), True, [opening], "},")
         return TAIL_MARK.join(cut)
+
+    def _mark(self, columns: Sequence[Texts], row: int) -> str:
+        mark = self._repaired_values.repairs.mark()
+        if mark:
+            self.apart.append(self._key_of(columns, row))
+        return mark
 
     def _key_of(self, columns: Sequence[Texts], row: int) -> bytes:
         return "\0".join(columns[place][row] or "" for place in self._key).encode("latin-1")

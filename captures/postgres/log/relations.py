@@ -126,11 +126,14 @@ class Relations:
     # Bad values.
 
     def count_bad(self, batch: LogBatch) -> None:
-        """Tells of the bad values since this was called last."""
+        """Tells of the bad values since this was called last, and of the rows that a consumer may know in part."""
         for relation in self.bound.values():
             if relation is not None and relation.decoder.bad:
                 batch.bad.setdefault(relation.binding, Counter()).update(relation.decoder.bad)
                 relation.decoder.bad.clear()
+            if relation is not None and relation.decoder.apart:
+                batch.apart += ((relation.binding, key, marked) for key, marked in relation.decoder.apart)
+                relation.decoder.apart.clear()
 
     @staticmethod
     def look_for_more(relation: BoundRelation, message: bytes, batch: LogBatch) -> None:

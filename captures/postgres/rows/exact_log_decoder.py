@@ -51,6 +51,7 @@ class ExactDecoder:
         quoted: The table's name in SQL.
 
     Attributes:
+        apart: Keys of rows that a consumer may know in part only: see ``LogBatch.apart``.
         members: The generated function that makes the members of a document.
     """
 
@@ -73,6 +74,8 @@ class ExactDecoder:
         self._count = count
         self._table = table
         self._repaired_values = RepairedValues(table, columns, key, quoted)
+        self._keeps_apart = any(member.column.on_bad_value == "quarantine" for member in columns)
+        self.apart: list[tuple[bytes, bool]] = []
         self._new_head = chr(NEW) + count.to_bytes(2, "big").decode("latin-1")
 
     @property
@@ -106,6 +109,8 @@ class ExactDecoder:
             return self._repaired(message[0], marker, rows, source)
         if len(decoded[0]) > ROW_LIMIT and max(map(len, decoded[0].splitlines())) > ROW_LIMIT:
             return self._repaired(message[0], marker, rows, source, too_large=True)
+        if self._keeps_apart:
+            self.apart += ((key, False) for key, lacks in decoded[1] if lacks)
         return decoded
 
     def _repaired(self, kind: int, marker: int, rows: list[Row], source: bytes, *, too_large: bool = False) -> Decoded:
@@ -130,6 +135,8 @@ class ExactDecoder:
                 known = self._old_members(marker, old)
                 before = f',"before":{{{known[1:]}}}' if known else ""
             mark = self._repair(new, keys[-1], limit, marked=True) or mark
+            if mark or (missing and self._keeps_apart):
+                self.apart.append((keys[-1], mark != ""))
             op = "c" if kind == INSERT or deletion else "u"
             place = next_place(source) if deletion else source
             line = self._line(op, place, before + missing + mark, self.members(*new))

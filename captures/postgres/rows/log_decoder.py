@@ -52,7 +52,7 @@ class LogDecoder:
     """Generated functions, one per kind of message. All raise BadValues, and SourceError ``TM-PG-030``.
 
     An update that changes the key gives two lines: ``d`` of the old key and ``c`` of the new one. ``bad`` counts the
-    bad values that the policies of their columns let through.
+    bad values that the policies of their columns let through; ``apart`` is as of ``LogBatch``.
     """
 
     insert: Decode
@@ -62,6 +62,7 @@ class LogDecoder:
     update_tracked: DecodeUpdateTracked
     delete_tracked: DecodeTracked
     bad: BadCounts
+    apart: list[tuple[bytes, bool]]
 
 
 def compile_log_decoder(
@@ -110,7 +111,7 @@ def compile_log_decoder(
         for tracked in (False, True):
             lines += writer.function(kind, op, tracked=tracked, old_rows=whole_rows and kind == "update")
     exact = ExactDecoder(binding, members, identity, positions, count, table, quoted_table)
-    functions = generate("log decoder", lines, members, {"exact": exact.decode, "bad": exact.bad})
+    functions = generate("log decoder", lines, members, {"exact": exact.decode, "bad": exact.bad, "apart": exact.apart})
     exact.members = functions["members"]
     return LogDecoder(**{field.name: functions[field.name] for field in fields(LogDecoder)})
 
