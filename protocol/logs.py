@@ -73,9 +73,9 @@ class Reread(BaseModel):
     bytes_done: int = 0
 
     @property
-    def may_be_dropped(self) -> bool:
-        """Whether a person may decide that the rows downstream stay as they are: all of them are still rows."""
-        return self.put_off and not any(cause.emptied for cause in self.causes)
+    def empties(self) -> bool:
+        """Whether rows downstream that are not read again must go."""
+        return any(cause.emptied for cause in self.causes)
 
 
 class TableProgress(BaseModel):

@@ -273,6 +273,8 @@ class Control(Message):
         until: With ``backfill``: only rows up to this key, inclusive. With fewer texts than the key has columns it
             stands for all keys that begin with them.
         truncate: With ``backfill`` of all rows: the table is emptied downstream first.
+        deferrable: With ``backfill``: no person has asked for it. A connector that puts rereads off puts this off, too.
+        keep: With ``resume``: drops rereads that are put off; the rows downstream stay as they are.
     """
 
     kind: ClassVar[str] = "control"
@@ -284,6 +286,8 @@ class Control(Message):
     from_: Annotated[Texts, Field(alias="from")] = []
     until: Texts = []
     truncate: Flag = False
+    deferrable: Flag = False
+    keep: Flag = False
 
 
 # Responses.

@@ -51,6 +51,12 @@ UNKNOWN_ROWS = Cause(
     "Set binlog_row_metadata to FULL, so that the log names the columns of its rows.",
 )
 
+UNLIKE_BEFORE = Cause(
+    "unlike_before",
+    Consequence.EMPTIED,
+    "Add a column of the new type, fill it by UPDATE, and drop the old one.",
+)
+
 # The log or a scan cannot go on without the rows.
 
 ROLLED_BACK = Cause(

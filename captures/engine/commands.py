@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterable
 
 from tidemark.backfill.keys import Key, key_from_texts
+from tidemark.captures.engine.rereads import Rereads
 from tidemark.captures.scheduling.backfills import Backfills
 from tidemark.captures.scheduling.reread_record import begun
 from tidemark.captures.scheduling.table_backfill import TableBackfill
@@ -23,14 +24,16 @@ class Commands:
     """Carries out commands, each once.
 
     Args:
+        rereads: What is put off until a command.
         handled: The last sequence in the state.
 
     Attributes:
         handled: The last sequence that was carried out or refused.
     """
 
-    def __init__(self, backfills: Backfills, handled: int) -> None:
+    def __init__(self, backfills: Backfills, rereads: Rereads, handled: int) -> None:
         self._backfills = backfills
+        self._rereads = rereads
         self._actions: dict[Action, Callable[[Control, list[TableBackfill]], None]] = {
             Action.PAUSE: self._pause,
             Action.RESUME: self._resume,
@@ -76,10 +79,15 @@ class Commands:
             backfill.paused = True
 
     def _resume(self, command: Control, tables: list[TableBackfill]) -> None:
-        if not any(backfill.paused or backfill.failed or backfill.aside for backfill in tables):
-            raise _wrong("neither paused nor failed nor set aside")
+        waiting = [backfill for backfill in tables if backfill.reread is not None and backfill.reread.put_off]
+        if command.keep:
+            self._rereads.drop(tables if command.tables else waiting or tables)
+            return
+        if not waiting and not any(backfill.paused or backfill.failed or backfill.aside for backfill in tables):
+            raise _wrong("neither paused nor failed nor set aside, and no reread is put off")
         for backfill in tables:
             backfill.paused = False
+            self._rereads.begin(backfill)
             if backfill.aside is not None:
                 backfill.aside.ask()
             else:
@@ -99,14 +107,17 @@ class Commands:
         if not readable or (command.tables and len(readable) < len(tables)):
             raise _wrong("a table is captured only from its log (scan: none)")
         for backfill in readable:
+            if command.deferrable and self._rereads.defer(backfill):
+                continue
             if backfill.aside is not None and backfill.aside.left_out:
                 backfill.aside.passed = True  # It is read again as soon as possible.
                 backfill.aside.ask()
                 continue
             backfill.take_up()
-            backfill.reread = begun(backfill.reread)
+            reread, backfill.reread = backfill.reread, begun(backfill.reread)
+            empties = reread is not None and reread.put_off and reread.empties
             # Rows without a key would only be added to the existing ones.
-            if command.truncate or not backfill.table.key:
+            if command.truncate or empties or not backfill.table.key:
                 self._backfills.emptied.add(backfill.table.binding)
             else:
                 self._backfills.read_again(backfill)

@@ -113,7 +113,7 @@ class Capture:
             self._asides = SetAsideTables(self._source, self._backfills.tables, self._clock)
             self._announcements = Announcements(self._source, self._backfills, self._checkpoints)
             self._rereads = Rereads(self._source, self._backfills, self._asides, self._announcements)
-            self._commands = Commands(self._backfills, self._state.control)
+            self._commands = Commands(self._backfills, self._rereads, self._state.control)
             self._status = StatusReports(self._source, self._backfills, self._clock)
             if lost is not None:
                 self._read_all_again(lost)

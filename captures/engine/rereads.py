@@ -1,7 +1,11 @@
 """Tables whose rows are read again because of what happened to them.
 
-The log says what happened, in a batch. Once it stands between transactions, this carries out the consequence: a table
-is read over the rows downstream, or emptied and read. The state has the reason until the next one, also after a kill.
+The log says what happened, in a batch. Once it stands between transactions, the consequence is carried out: a table is
+read over the rows downstream, or emptied and read. The state has the reason until the next one, also after a kill.
+
+With ``on_alter: ask`` a reread because of an altered table is put off until a command. Meanwhile its changes are
+captured if they can be applied to the rows downstream, by key: if it has a key, and all rows have the keys that they
+had. Otherwise it is set aside, and emptied and read once it returns.
 """
 
 from __future__ import annotations
@@ -9,21 +13,23 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from tidemark.captures.contract.causes import LOST_POSITION
+from tidemark.captures.contract.causes import LOST_POSITION, UNLIKE_BEFORE
 from tidemark.captures.contract.log import LogBatch
 from tidemark.captures.contract.source import Source
 from tidemark.captures.contract.table_changes import Cause, Consequence
 from tidemark.captures.engine.announcements import Announcements
 from tidemark.captures.engine.set_aside import SetAsideTables
+from tidemark.captures.engine.set_aside_record import must_be_read
 from tidemark.captures.scheduling.backfills import Backfills
-from tidemark.captures.scheduling.reread_record import joined
+from tidemark.captures.scheduling.reread_record import begun, joined
 from tidemark.captures.scheduling.table_backfill import TableBackfill
+from tidemark.protocol.errors import UsageError
 
 logger = logging.getLogger(__name__)
 
 
 class Rereads:
-    """Carries out the consequences of what the log says of tables.
+    """Carries out the consequences of what the log says of tables, or puts them off.
 
     Args:
         source: The opened database.
@@ -36,8 +42,12 @@ class Rereads:
         self._backfills = backfills
         self._asides = asides
         self._announcements = announcements
+        self._asks = source.options.asks
         self._found: dict[int, list[Cause]] = {}
         self._changed = False
+        if not self._asks:  # Perhaps it was `ask` in the last session.
+            for backfill in backfills.tables:
+                self.begin(backfill)
 
     @property
     def pending(self) -> bool:
@@ -48,6 +58,8 @@ class Rereads:
         """Whether the source's identity must be asked for again, since the last call: it has the tables as they are."""
         changed, self._changed = self._changed, False
         return changed
+
+    # What the log says.
 
     def observe(self, batch: LogBatch) -> None:
         """Takes note of what happened."""
@@ -87,12 +99,81 @@ class Rereads:
         table, consequence = backfill.table, max(cause.consequence for cause in causes)
         if consequence is Consequence.BEGUN_AGAIN and not backfill.ranges.by_pages:
             return
-        if consequence is not Consequence.EMPTIED and not table.scan.reads:
+        if not table.scan.reads:
+            if consequence is Consequence.EMPTIED:
+                self._backfills.emptied.add(table.binding)
             return  # It is captured from its log only.
-        backfill.reread = joined(backfill.reread, causes, at)
+        if self._asks and self._may_wait(backfill, causes):
+            self._put_off(backfill, causes, at)
+            return
+        before = backfill.reread
+        backfill.reread = joined(before, causes, at)
         logger.info("%s is read again: %s", table.name, ", ".join(cause.name for cause in causes))
-        if consequence is Consequence.EMPTIED:
+        if (before is not None and before.put_off and before.empties) or consequence is Consequence.EMPTIED:
             self._backfills.emptied.add(table.binding)
         else:
             backfill.take_up()
             self._backfills.read_over(backfill)
+
+    # Rereads that are put off.
+
+    @staticmethod
+    def _may_wait(backfill: TableBackfill, causes: Sequence[Cause]) -> bool:
+        """Whether a reread can wait: nothing but the alteration needs it, and it would read rows a second time."""
+        if any(not cause.altered or cause.consequence is Consequence.BEGUN_AGAIN for cause in causes):
+            return False
+        return backfill.done or backfill.ranges.rows > 0
+
+    def _put_off(self, backfill: TableBackfill, causes: Sequence[Cause], at: str) -> None:
+        backfill.reread = joined(backfill.reread, causes, at, put_off=True)
+        error = must_be_read(backfill.table.name, ", ".join(cause.name for cause in backfill.reread.causes))
+        if backfill.table.key and all(cause.keys_stay for cause in causes):
+            logger.warning("%s", error.message, extra={"code": error.code, "remedy": error.remedy})
+        else:
+            self._asides.put_off(backfill, error, at)
+
+    def begin(self, backfill: TableBackfill) -> None:
+        """Begins the reread of a table that was put off, if there is one."""
+        reread = backfill.reread
+        if reread is None or not reread.put_off:
+            return
+        backfill.reread = begun(reread)
+        if backfill.aside is not None:
+            return  # It is emptied when it returns.
+        backfill.take_up()
+        # Under tidemark's runtime the rows of before stay in any case until all are read. The events so far may be of a
+        # type that the older ones do not fit: then only a new generation can have both.
+        if reread.empties or self._source.options.identifies_columns or not backfill.table.key:
+            self._backfills.emptied.add(backfill.table.binding)
+        else:
+            self._backfills.read_again(backfill)
+
+    def defer(self, backfill: TableBackfill) -> bool:
+        """The runtime wants a table to be emptied and read, since its events do not fit those before.
+
+        Returns:
+            Whether that is put off. Its events can be applied to no row until then, so it is set aside.
+        """
+        reread = backfill.reread
+        if not self._asks or (reread is not None and not reread.put_off and not reread.ended):
+            return False
+        if backfill.aside is not None and backfill.left_out:
+            backfill.aside.passed = True
+        else:
+            self._found.setdefault(backfill.table.binding, []).append(UNLIKE_BEFORE)
+        return True
+
+    def drop(self, tables: Sequence[TableBackfill]) -> None:
+        """Drops the rereads of tables that are put off: a person says that the rows downstream are right.
+
+        Raises:
+            UsageError: ``TM-CAP-004`` one has none; ``TM-CAP-009`` rows downstream may no longer exist.
+        """
+        for backfill in tables:
+            if backfill.reread is None or not backfill.reread.put_off:
+                raise UsageError("TM-CAP-004", f"no reread of {backfill.table.name} is put off")
+            if backfill.reread.empties or backfill.left_out:
+                causes = ", ".join(cause.name for cause in backfill.reread.causes)
+                raise UsageError("TM-CAP-009", f"{backfill.table.name} must be read again: {causes}")
+        for backfill in tables:
+            backfill.reread = None

@@ -13,11 +13,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from tidemark.captures.contract.causes import CHANGES_PASSED
 from tidemark.captures.contract.errors import UnfitValues
 from tidemark.captures.contract.source import Source
 from tidemark.captures.engine import set_aside_record as timing
-from tidemark.captures.engine.set_aside_record import Aside, stays_aside
+from tidemark.captures.engine.set_aside_record import Aside, must_be_read, stays_aside
 from tidemark.captures.engine.state import CaptureState
+from tidemark.captures.scheduling.reread_record import begun, joined
 from tidemark.captures.scheduling.table_backfill import TableBackfill
 from tidemark.protocol.errors import SourceError
 
@@ -37,7 +39,7 @@ def leave_out(source: Source, state: CaptureState) -> None:
     """Tells an opened source which tables cannot be captured, or could not in the last session."""
     for table in source.tables:
         stored = state.binding(table.state_key)
-        if stays_aside(table, stored):
+        if stays_aside(table, stored, asks=source.options.asks):
             source.leave_out(table.binding, (stored or {}).get("identity", ""))
 
 
@@ -72,7 +74,8 @@ class SetAsideTables:
         for table in self._tables:
             if table.aside is not None and not table.aside.since:
                 table.aside.since = since
-                self._tell_away(table, table.aside)
+                if not table.aside.put_off:
+                    self._tell_away(table, table.aside)
 
     def away(self, errors: Mapping[int, SourceError], since: str) -> None:
         """Starts the grace period of tables that cannot be captured as they are.
@@ -107,6 +110,17 @@ class SetAsideTables:
             self._leave_out(table, aside, since)
             aside.passed |= passed
 
+    def put_off(self, table: TableBackfill, error: SourceError, since: str) -> None:
+        """Leaves a table out from ``since`` of the log on, until a command has it read again."""
+        if table.aside is None:
+            table.aside = Aside(error, 0.0)
+        aside = table.aside
+        aside.error, aside.settles_at, aside.put_off, aside.wanted = error, 0.0, True, False
+        self._leave_out(table, aside, since)
+        aside.passed = True
+        aside.settled = False
+        self._settle(table, aside, self._clock())
+
     def passed(self, bindings: Iterable[int]) -> None:
         """The log had changes of these tables, which were skipped."""
         for binding in bindings:
@@ -137,7 +151,7 @@ class SetAsideTables:
             aside.look_at = now + (LOOK_SECONDS if aside.settled else GRACE_LOOK_SECONDS)
             if not aside.left_out:
                 self._look(table, aside, position, now)
-            elif aside.policy is not None and not aside.asked and aside.policy == table.table.policy:
+            elif aside.waits(table.table.policy, asks=self._source.options.asks):
                 self._settle(table, aside, now)
             elif self._regain(table, aside, position, now):
                 back.append(table.table.binding)
@@ -179,6 +193,15 @@ class SetAsideTables:
         if not same and not fresh.scan.reads:
             logger.warning("%s is captured only from its log: the changes in between are lost", fresh.name)
             same = True
+        if not same and aside.policy is None and not aside.wanted and self._source.options.asks:
+            what = "it was set aside, and changes of it were missed, or another table has its name"
+            self._source.leave_out(binding, fresh.identity)
+            if table.reread is None or not table.reread.put_off:
+                table.reread = joined(table.reread, [CHANGES_PASSED], aside.since, put_off=True)
+            self.put_off(table, must_be_read(fresh.name, what), aside.since)
+            return False
+        if not same:
+            table.reread = begun(table.reread) or joined(None, [CHANGES_PASSED], aside.since)
         how = "resumes where it stopped" if same else "is emptied and read again"
         logger.info("%s can be captured again; it %s", fresh.name, how, extra={"since": aside.since})
         table.come_back(fresh, aside.kept if same else None)
@@ -199,6 +222,8 @@ class SetAsideTables:
             return
         aside.settled = True
         then = "once the cause is fixed" if aside.policy is None else "with another policy, or on `tidemark resume`"
+        if aside.put_off:
+            then = "on `tidemark resume`"
         logger.warning(
             "%s; %s is set aside: its capture stops, the other tables continue. It returns %s",
             aside.error.message,

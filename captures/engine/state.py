@@ -23,7 +23,9 @@
          "aside": {"code": "TM-…", "text": …,  why the table is set aside; the other members are as they were then
              "since": "0/1950A28",             from this position on
              "passed": true,                   changes were skipped: the table must be read again
-             "policy": "…"},                   if the reason is a bad value: the policy for its values
+             "policy": "…",                    if the reason is a bad value: the policy for its values
+             "put_off": true,                  it would be read again, which waits for a command
+             "wanted": true},                  that command came
          "reread": {"causes": [{"name": "key", "at": "0/…", …}], …},   why its rows are read again: see protocol.logs
          "layout": "…",                        the columns of its rows from here on, if the log does not have them
          "scan": {"cursor": ["4711"], …}}}}    see tidemark.backfill.range_state
@@ -51,6 +53,8 @@ class _StoredAside(BaseModel):
     remedy: str | None = None
     passed: bool | None = None
     policy: str | None = None
+    put_off: bool | None = None
+    wanted: bool | None = None
 
 
 class _StoredBinding(BaseModel):

@@ -72,6 +72,7 @@ class Backfills:
                 clock(),
                 taken_out=state.was_taken_out(table.state_key),
                 at=state.cursor or "",
+                asks=source.options.asks,
             )
             for table in source.tables
         ]

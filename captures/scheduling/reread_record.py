@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from tidemark.captures.contract.table_changes import Cause, Consequence
 from tidemark.protocol.logs import Reread, RereadCause
 
+ASK = "Or set `on_alter: ask`: then a reread waits for `tidemark resume`."
+
 
 def joined(before: Reread | None, causes: Iterable[Cause], at: str, *, put_off: bool = False) -> Reread:
     """The record after something happened to a table, at this position of the log.
@@ -28,7 +30,7 @@ def joined(before: Reread | None, causes: Iterable[Cause], at: str, *, put_off: 
             at=at,
             time=now,
             emptied=cause.consequence is Consequence.EMPTIED,
-            avoid=cause.avoid,
+            avoid=f"{cause.avoid} {ASK}" if cause.altered and not put_off else cause.avoid,
         )
     return Reread(causes=list(known.values()), put_off=put_off, begun="" if put_off else now)
 

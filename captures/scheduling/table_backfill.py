@@ -15,7 +15,7 @@ from tidemark.backfill.ranges import Pages, TableRanges
 from tidemark.captures.contract import causes
 from tidemark.captures.contract.chunk import Barrier, Chunk, ChunkRequest
 from tidemark.captures.contract.source import OpenedTable
-from tidemark.captures.engine.set_aside_record import TEXT_LENGTH, Aside, opened_aside
+from tidemark.captures.engine.set_aside_record import TEXT_LENGTH, Aside, opened_aside, was_replaced
 from tidemark.captures.scheduling.backoff import Backoff
 from tidemark.captures.scheduling.reread_record import joined
 from tidemark.captures.server.backfill_config import BackfillConfig
@@ -255,6 +255,7 @@ def opened(
     *,
     taken_out: bool,
     at: str,
+    asks: bool,
 ) -> TableBackfill:
     """The backfill as an earlier session left it, or of a table that is captured from now on.
 
@@ -265,6 +266,7 @@ def opened(
         now: By the engine's clock.
         taken_out: It was captured once, and then not.
         at: The position of the log.
+        asks: A table that would be emptied and read again waits for a command.
 
     Raises:
         ProtocolError: TM-BKF-001, the state of the scan is not one.
@@ -278,10 +280,12 @@ def opened(
         given, configured = stored.get("priority") or (table.priority, table.priority)
         if configured == table.priority:  # Otherwise it was configured after the command, which is the newer wish.
             backfill.priority = given
-    if (aside := opened_aside(table, stored, now)) is not None:
+    if (aside := opened_aside(table, stored, now, asks=asks)) is not None:
         aside.passed |= table.captured_otherwise
         backfill.aside = aside
-    elif stored is not None and not table.is_still(stored.get("identity")):
+        if aside.put_off and not aside.since:
+            backfill.reread = joined(backfill.reread, [causes.MADE_AGAIN_OR_KEY], at, put_off=True)
+    elif was_replaced(table, stored):
         logger.warning("%s was dropped and created again, or has another key: it is read again", table.name)
         backfill.from_scratch = True
         backfill.reread = joined(backfill.reread, [causes.MADE_AGAIN_OR_KEY], at)

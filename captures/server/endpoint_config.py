@@ -28,6 +28,10 @@ class Endpoint(Strict):
         Literal["fail", "backfill"],
         Field(description="If the server no longer has the required log: stop, or read all tables again"),
     ] = "fail"
+    on_alter: Annotated[
+        Literal["follow", "ask"],
+        Field(description="If an altered table must be read again: read it, or wait for `tidemark resume`"),
+    ] = "follow"
     on_bad_value: Annotated[
         EndpointPolicy,
         Field(description="What to do with a value that a document cannot represent, such as a year after 9999"),
@@ -38,6 +42,11 @@ class Endpoint(Strict):
     )
     truncate: TruncateOption = "auto"
     hash_salt: Annotated[Secret, Field(description="Salt prepended to each value before hashing")] = SecretStr("")
+
+    @property
+    def asks(self) -> bool:
+        """Whether a reread because of an altered table waits for a command."""
+        return self.on_alter == "ask"
 
     @property
     def truncation(self) -> Truncation:

@@ -46,6 +46,20 @@ CODES = (
         "missed; otherwise it is emptied and read again.",
     ),
     manual(
+        "TM-CAP-008",
+        "A table was altered so that its rows must be read again, and on_alter is ask",
+        "Have it read when that suits you: tidemark resume FILE --table TABLE. Until then its changes are captured if they "
+        "can be applied to the rows of before; otherwise it is set aside, and nothing is lost. If its rows are right as "
+        "they are, drop the reread: tidemark resume FILE --table TABLE --keep. `tidemark status FILE` names the change, "
+        "and says how large the reread is and how to avoid it.",
+    ),
+    manual(
+        "TM-CAP-009",
+        "A reread cannot be dropped",
+        "Have the table read: tidemark resume FILE --table TABLE. Its key has changed, or rows of it may be gone, so "
+        "rows that no longer exist would stay downstream for good.",
+    ),
+    manual(
         "TM-CAP-011",
         "A capture was opened for a part of the key range",
         "One session reads a replication log, so this connector cannot split a capture into shards. Give the capture "

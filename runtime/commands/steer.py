@@ -17,6 +17,7 @@ from tidemark.runtime.commands.arguments import CaptureFileArgument, JsonOption
 from tidemark.runtime.commands.printing import say, say_json
 from tidemark.runtime.permissions import write_for
 from tidemark.runtime.progress.liveness import liveness
+from tidemark.runtime.progress.rereads import rereads
 from tidemark.runtime.progress.status_file import read_status
 from tidemark.runtime.steering.orders import Orders, handled
 
@@ -52,9 +53,21 @@ def pause(file: CaptureFileArgument, table: TablesOption = None, json: JsonOptio
     _order(file, {"action": "pause", "tables": table}, json=json)
 
 
-def resume(file: CaptureFileArgument, table: TablesOption = None, json: JsonOption = False) -> None:
-    """Resume tables that are paused, whose backfill failed, or that are set aside."""
-    _order(file, {"action": "resume", "tables": table}, json=json)
+def resume(
+    file: CaptureFileArgument,
+    table: TablesOption = None,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Drop a reread that is put off: the rows downstream are right as they are.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Resume tables that are paused, whose backfill failed, that are set aside, or whose reread is put off.
+
+    With --keep rereads are dropped instead. That is refused if the table's key has changed, or rows can be gone.
+    """
+    if keep:
+        _check_may_be_dropped(file, table)
+    _order(file, {"action": "resume", "tables": table, "keep": keep or None}, json=json)
 
 
 def backfill(
@@ -120,6 +133,15 @@ def _check_tables(wanted: list[str], known: list[str]) -> None:
     if wrong:
         listed = "; ".join(f"{name} is not captured{near(name, known)}" for name in wrong)
         raise UsageError("TM-CFG-004", listed, remedy="Write table names as 'tidemark status FILE' lists them.")
+
+
+def _check_may_be_dropped(file: Path, wanted: list[str] | None) -> None:
+    """Refuses by the capture's last status, if there is one. The connector, which knows better, checks it again."""
+    known = rereads((read_status(read_capture_file(file).log_path) or {}).get("tables", {}))
+    for name in wanted or known:
+        if name in known and known[name].reread.put_off and not known[name].may_be_dropped:
+            causes = ", ".join(cause.name for cause in known[name].reread.causes)
+            raise UsageError("TM-CAP-009", f"{name} must be read again: {causes}")
 
 
 def _wait(root: Path, number: int) -> bool:

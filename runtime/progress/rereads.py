@@ -39,6 +39,11 @@ class TableReread:
             return (ended - begun).total_seconds()
         return self.progress.seconds_needed if self.reread.put_off else self.progress.seconds_left
 
+    @property
+    def may_be_dropped(self) -> bool:
+        """Whether a person may decide that the rows downstream stay as they are: all of them are still rows."""
+        return self.reread.put_off and not self.reread.empties and self.progress.state != "set_aside"
+
     def as_json(self) -> dict[str, Any]:
         """For programs."""
         return {
@@ -48,7 +53,7 @@ class TableReread:
             "rows_estimated": self.progress.rows_estimated,
             "bytes_estimated": self.progress.bytes_estimated,
             "seconds": self.seconds,
-            "may_be_dropped": self.reread.may_be_dropped,
+            "may_be_dropped": self.may_be_dropped,
         }
 
     def lines(self, file: str, now: datetime) -> Iterator[str]:
@@ -62,7 +67,7 @@ class TableReread:
         yield f"         {self._cost(file)}"
         if self.reread.put_off:
             yield f"         to begin it: {self._command(file)}"
-            if self.reread.may_be_dropped:
+            if self.may_be_dropped:
                 yield f"         if the rows are right as they are: {self._command(file)} --keep"
         for avoid in dict.fromkeys(cause.avoid for cause in self.reread.causes if cause.avoid):
             yield f"         next time: {avoid}"

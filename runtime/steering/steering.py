@@ -66,7 +66,7 @@ class Steering:
                 remedy=f"Count `backfill` in the entry of {table} in the capture file up, so that it is read again.",
             )
             return
-        order = Control(sequence=1, action=Action.BACKFILL, tables=[table], truncate=True)
+        order = Control(sequence=1, action=Action.BACKFILL, tables=[table], truncate=True, deferrable=True)
         asked = (waiting.model_copy(update={"sequence": 1}) for waiting in self._orders.waiting(self._sent))
         if order not in asked:
             self._orders.give(order)

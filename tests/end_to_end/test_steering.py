@@ -74,3 +74,55 @@ def test_a_backfill_is_paused_and_resumed_and_a_table_added_while_the_log_goes_o
     capture.catch_up()
     keys = source_of(each_database).tables()
     assert capture.differences({name: keys[name] for name in (accounts, entries)}) == []
+
+
+def test_a_reread_waits_for_a_person(each_database: Database, tmp_path: Path) -> None:
+    """What can be applied meanwhile is; what cannot be read together with the rows of before is set aside."""
+    source = source_of(each_database)
+    alter = "ALTER TABLE {} ALTER c TYPE {}" if "postgres" in source.connector else "ALTER TABLE {} MODIFY c {}"
+    capture = Capture(tmp_path, each_database, {"on_alter": "ask"}, tables=[f"{source.schema}.t", f"{source.schema}.u"])
+
+    def run(*statements: str) -> None:
+        with source.connect(autocommit=True) as connection, connection.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+
+    def said() -> dict[str, Any]:
+        report: dict[str, Any] = json.loads(capture.run("status", "--json").said.splitlines()[0])
+        return report
+
+    def state(name: str) -> str | None:
+        found: str | None = said()["rereads"].get(f"{source.schema}.{name}", {}).get("state")
+        return found
+
+    for name in ("t", "u"):
+        run(f"CREATE TABLE {name} (id int PRIMARY KEY, c int)", f"INSERT INTO {name} VALUES (1, 1), (2, 2), (3, 3)")
+    with capture.start():
+        wait_until(lambda: all(progress(capture, name).get("done") for name in "tu"), 60, "both are read")
+        run(alter.format("t", "varchar(9)"), "UPDATE t SET c = 'new' WHERE id = 1")
+        wait_until(lambda: state("t") == "put off", 30, "the reread of one is put off")
+        told = " ".join(capture.run("status").said.split())
+        for words in (
+            f"reread {source.schema}.t, put off: column_",
+            f"to begin it: tidemark resume {capture.file} --table {source.schema}.t",
+            f"tidemark resume {capture.file} --table {source.schema}.t --keep",
+            "next time: Add ",
+        ):
+            assert words in told
+        assert said()["set_aside"] == {}
+
+        run(alter.format("u", "numeric(9, 2)"), "UPDATE u SET c = 1.5 WHERE id = 1")
+        wait_until(lambda: f"{source.schema}.u" in said()["set_aside"], 30, "the other is set aside")
+        assert "TM-CAP-008" in said()["set_aside"][f"{source.schema}.u"]
+        run("UPDATE u SET c = 2.5 WHERE id = 2", "DELETE FROM u WHERE id = 3")
+        refused = capture.run("resume", "-t", f"{source.schema}.u", "--keep")
+        assert refused.status != 0 and "TM-CAP-009" in refused.said
+        assert state("u") == "put off"
+        assert capture.run("resume", "-t", f"{source.schema}.u").status == 0
+        wait_until(lambda: state("u") == "done" and not said()["set_aside"], 60, "it is read")
+        assert state("t") == "put off"
+        assert capture.run("resume", "-t", f"{source.schema}.t", "--keep").status == 0
+        wait_until(lambda: state("t") is None, 30, "the reread of the first one is dropped")
+        run("UPDATE u SET c = c + 1")
+    capture.catch_up()
+    assert capture.differences({f"{source.schema}.u": ["id"]}) == []

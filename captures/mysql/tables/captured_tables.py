@@ -297,8 +297,12 @@ class CapturedTables:
         return self.noted.columns[binding]
 
     def rows_replaced(self, binding: int) -> None:
-        """All rows of a table are read again, so no row downstream has values of earlier columns."""
-        self.noted.replaced(binding)
+        """All rows of a table are read again, so no row downstream has values of earlier columns.
+
+        Where that may wait, and be dropped, some may have them.
+        """
+        if not self._config.asks:
+            self.noted.replaced(binding)
 
     def _identified(self, bound: BoundTable) -> BoundTable:
         """The table with the identities of its columns, where schemas say them."""
