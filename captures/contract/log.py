@@ -52,8 +52,8 @@ class LogBatch:
             in. ``Source.changed_tables`` hands them over as they are now.
         read_again: Bindings with new values that are not in the log: all their rows are read again, and replace the
             rows downstream. A table without a key is emptied first.
-        moved: Bindings whose rows moved in storage: a scan by pages starts again.
-        causes: By binding in ``restarted``, ``read_again`` or ``moved``, why it is there.
+        causes: By binding, why it is in ``restarted`` or ``read_again``, or what else has rows of it read: they moved in
+            storage, so that a scan by pages starts again, or some are not in the log.
         noted: ``Source.identity`` has changed.
         undecided: Tables were altered, and the consequence is not yet known.
         away: Tables that cannot be captured as they are now, with the reason. Their changes are still captured.
@@ -69,7 +69,6 @@ class LogBatch:
     changed: set[int] = field(default_factory=set)
     restarted: set[int] = field(default_factory=set)
     read_again: set[int] = field(default_factory=set)
-    moved: set[int] = field(default_factory=set)
     causes: dict[int, list[Cause]] = field(default_factory=dict)
     noted: bool = False
     undecided: bool = False
@@ -82,23 +81,19 @@ class LogBatch:
     @property
     def says_something(self) -> bool:
         """Its content counts as returned, so it must be returned even if the read failed after it."""
-        altered = self.changed or self.restarted or self.read_again or self.moved or self.noted
+        altered = self.changed or self.causes or self.noted
         return bool(self.lines or self.transactions or altered or self.away or self.set_aside or self.passed)
 
     def follow(self, binding: int, *causes: Cause) -> None:
         """Makes the engine carry out the consequences of what happened to a table. The source itself logs warnings and
         errors."""
-        follows = {
-            Consequence.BEGUN_AGAIN: self.moved,
-            Consequence.READ_AGAIN: self.read_again,
-            Consequence.EMPTIED: self.restarted,
-        }
+        follows = {Consequence.READ_AGAIN: self.read_again, Consequence.EMPTIED: self.restarted}
         for cause in causes:
             if cause.consequence in follows:
                 follows[cause.consequence].add(binding)
-                known = self.causes.setdefault(binding, [])
-                if cause not in known:
-                    known.append(cause)
+            known = self.causes.setdefault(binding, [])
+            if cause not in known:
+                known.append(cause)
 
 
 class LogStream(Protocol):

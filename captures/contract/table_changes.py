@@ -20,12 +20,14 @@ class Consequence(IntEnum):
     """A warning names the values that documents lack."""
     BEGUN_AGAIN = 2
     """A backfill by pages starts again, if it is not done: the rows were rewritten."""
-    READ_AGAIN = 3
+    PART_READ = 3
+    """Rows that were not in the table are read, and no others. Without a key it is emptied and read again."""
+    READ_AGAIN = 4
     """All rows are read again and replace the rows downstream: values changed that are not in the log. A table without
     a key is emptied first, since its rows would be added to the existing ones."""
-    EMPTIED = 4
+    EMPTIED = 5
     """It is emptied downstream and read again: rows may have been deleted without events in the log."""
-    SET_ASIDE = 5
+    SET_ASIDE = 6
     """It cannot be captured as it is: see ``tidemark.captures.engine.set_aside``. It may be emptied and read again
     later."""
 
@@ -39,6 +41,7 @@ _TEXTS = {
     Consequence.NOTHING: "nothing",
     Consequence.WARNED: "a warning",
     Consequence.BEGUN_AGAIN: "a running backfill starts again",
+    Consequence.PART_READ: "its own rows are read",
     Consequence.READ_AGAIN: "its rows are read again",
     Consequence.EMPTIED: "emptied and read again",
     Consequence.SET_ASIDE: "set aside",
@@ -67,6 +70,8 @@ class Cause:
         consequence: The consequence.
         avoid: A sentence that says how to avoid it next time; empty if nothing does.
         columns: The columns or partitions that it affects.
+        parts: Of ``PART_READ``, conditions for ``Range.where`` of rows that are not in the log: these are read. Without
+            a key the table is emptied and read again.
         altered: The table was altered, and ``on_alter`` applies. Otherwise the log cannot be followed without the rows.
         keys_stay: All rows have the keys that they have downstream, so later changes of rows can be applied to them.
     """
@@ -75,6 +80,7 @@ class Cause:
     consequence: Consequence
     avoid: str = ""
     columns: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
     altered: bool = True
     keys_stay: bool = False
 
@@ -101,7 +107,7 @@ class TableChange:
     avoid: str = ""
     keys_stay: bool = False
 
-    def cause(self, columns: Iterable[str] = ()) -> Cause:
+    def cause(self, columns: Iterable[str] = (), parts: Iterable[str] = ()) -> Cause:
         """The change as the cause of a reread."""
         stay = self.keys_stay or self.consequence < Consequence.EMPTIED
-        return Cause(self.name, self.consequence, self.avoid, tuple(columns), keys_stay=stay)
+        return Cause(self.name, self.consequence, self.avoid, tuple(columns), tuple(parts), keys_stay=stay)

@@ -103,10 +103,15 @@ class Rereads:
             if consequence is Consequence.EMPTIED:
                 self._backfills.emptied.add(table.binding)
             return  # It is captured from its log only.
+        before = backfill.reread
+        parts = [part for cause in causes for part in cause.parts]
+        if consequence is Consequence.PART_READ and backfill.read_parts(parts):
+            if before is None or not before.put_off:
+                backfill.reread = joined(before, causes, at)
+            return
         if self._asks and self._may_wait(backfill, causes):
             self._put_off(backfill, causes, at)
             return
-        before = backfill.reread
         backfill.reread = joined(before, causes, at)
         logger.info("%s is read again: %s", table.name, ", ".join(cause.name for cause in causes))
         if (before is not None and before.put_off and before.empties) or consequence is Consequence.EMPTIED:

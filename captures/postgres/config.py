@@ -55,6 +55,10 @@ class EndpointConfig(Endpoint):
         Field(description="Create the slot and the publication if missing, and add missing tables to the publication"),
     ] = True
     read_only: Annotated[bool, Field(description="Write nothing to the source, not even a log message")] = False
+    on_partition_gone: Annotated[
+        Literal["warn", "reread"],
+        Field(description="When a partition is detached or dropped: keep its rows downstream, or read the table again"),
+    ] = "warn"
     max_retained_wal: Annotated[
         Annotated[int, Field(gt=0)] | None,
         BeforeValidator(size_or_number, json_schema_input_type=int | str | None),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from tidemark.backfill.chunk_size import ChunkSize
@@ -20,7 +20,7 @@ from tidemark.captures.scheduling.backoff import Backoff
 from tidemark.captures.scheduling.reread_record import joined
 from tidemark.captures.server.backfill_config import BackfillConfig
 from tidemark.captures.tables.kept_apart import KeptApart
-from tidemark.protocol.errors import TidemarkError
+from tidemark.protocol.errors import SourceError, TidemarkError
 from tidemark.protocol.logs import Reread
 from tidemark.protocol.messages import JsonObject
 
@@ -173,6 +173,22 @@ class TableBackfill:
         self.failed = None
         self.not_before = 0.0
         self.backoff.reset()
+
+    def read_parts(self, conditions: Iterable[str]) -> bool:
+        """Reads rows beside what is read already. Returns whether that is possible: otherwise all of them have to be.
+
+        Args:
+            conditions: Each for ``Range.where``.
+        """
+        if not self.table.key or self.left_out or not self.table.scan.reads:
+            return False
+        try:
+            for condition in conditions:
+                self.ranges.add(where=condition)
+        except SourceError:  # TM-BKF-004, the state has no room for it.
+            return False
+        self.take_up()
+        return True
 
     def begin(self, table: OpenedTable, barrier: Barrier | None, config: BackfillConfig) -> None:
         """Starts from nothing, with another table perhaps: what was emitted before counts no more."""

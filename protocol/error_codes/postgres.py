@@ -203,8 +203,8 @@ CODES = (
         "TM-PG-044",
         "Partitions were detached or dropped, and their rows stay downstream",
         "The log has no events of these rows. Most often they are to stay: partitions are dropped to make room at the "
-        "source. To have the same rows downstream, leave the table out of the capture file for one session, and put it "
-        "back: it is then emptied and read again. Rows that are deleted before their partition is detached are deleted "
-        "downstream, too.",
+        "source. Rows that are deleted before their partition is detached are deleted downstream, too. To have all of them "
+        "go, set on_partition_gone: reread, which reads the table again each time; for this time, run tidemark backfill "
+        "with --truncate.",
     ),
 )

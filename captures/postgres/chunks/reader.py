@@ -175,7 +175,7 @@ class CopyChunkReader:
         bound = None
         if conditional:
             # Rows that meet the condition may be rare: the chunk ends with what it looks at, not with what it finds.
-            bound = self._key(table.bound(cursor, until, limit), table)
+            bound = self._key(table.bound(cursor, until, where, limit), table)
             query = table.scan(cursor, until if bound is None else bound, where, None)
         else:
             query = table.scan(cursor, until, where, limit)

@@ -10,7 +10,7 @@ from psycopg import sql
 from tidemark.backfill.keys import Key, key_texts
 from tidemark.captures.postgres.chunks.imported_snapshot import OWN, ImportedSnapshot
 from tidemark.captures.postgres.tables.columns import Column, Table
-from tidemark.captures.postgres.tables.record.table_record import FIRST_NORMAL_OID, TableRecord
+from tidemark.captures.postgres.tables.record.table_record import FIRST_NORMAL_OID, OF_PARTITION, TableRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +81,18 @@ class ScanTarget:
         )
         return rows if limit is None else sql.SQL("{} LIMIT {}").format(rows, sql.Literal(limit))
 
-    def bound(self, cursor: Key | None, until: Key | None, limit: int) -> sql.Composable:
-        """The key of the scan's ``limit``-th row, whatever conditions rows meet; no row when there are fewer."""
+    def bound(self, cursor: Key | None, until: Key | None, where: str | None, limit: int) -> sql.Composable:
+        """The key of the scan's ``limit``-th row, whatever conditions rows meet; no row when there are fewer.
+
+        Of a partition that is read on its own, the rows of others do not count.
+        """
+        of_partition = [sql.SQL("({})").format(sql.SQL(where))] if where and where.startswith(OF_PARTITION) else []
         return sql.SQL("SELECT {} FROM {}{} ORDER BY {} OFFSET {} LIMIT 1").format(
-            self._order(), self._relation(), _where(self._between(cursor, until)), self._order(), sql.Literal(limit - 1)
+            self._order(),
+            self._relation(),
+            _where([*self._between(cursor, until), *of_partition]),
+            self._order(),
+            sql.Literal(limit - 1),
         )
 
     def ends(self, cursor: Key | None, until: Key | None) -> tuple[sql.Composable, sql.Composable]:

@@ -10,7 +10,13 @@ from collections import Counter
 from tidemark.captures.contract.log import LogBatch
 from tidemark.captures.postgres.log import pgoutput
 from tidemark.captures.postgres.log.pgoutput import Relation
-from tidemark.captures.postgres.log.table_contract import AlteredTable, BoundRelation, LeftOut, Tables
+from tidemark.captures.postgres.log.table_contract import (
+    AlteredTable,
+    BoundRelation,
+    LeftOut,
+    ShownPartition,
+    Tables,
+)
 from tidemark.captures.postgres.rows.generated_source import Misfit
 from tidemark.captures.tables.bad_values import BadValues
 from tidemark.protocol.codec import encode
@@ -29,6 +35,7 @@ class Relations:
         left_out: The bindings of those that are passed over, where they have one.
         outdated: Those that are to be decoded in another way than they were.
         unfit: Those that were set aside for their values in the present batch.
+        partitions: Those whose rows are a captured table's, since the log was last read to the end of a transaction.
     """
 
     def __init__(self, tables: Tables) -> None:
@@ -38,23 +45,35 @@ class Relations:
         self.left_out: dict[bytes, int] = {}
         self.outdated: set[bytes] = set()
         self.unfit: dict[bytes, BoundRelation] = {}
+        self.partitions: dict[bytes, ShownPartition] = {}
+        self._before: tuple[BoundRelation | None, tuple[int, int]] = None, (0, 0)
 
     def forget(self) -> None:
         """The connection is another one: the server shows each relation again."""
         self.bound.clear()
         self._shown.clear()
+        self._before = None, (0, 0)
         self.left_out.clear()
         self.outdated.clear()
 
     # What the log shows.
 
-    def show(self, oid: bytes, relation: Relation, batch: LogBatch, *, returned: bool) -> None:
+    def show(
+        self, oid: bytes, relation: Relation, batch: LogBatch, *, returned: bool, moment: tuple[int, int] = (0, 0)
+    ) -> None:
         """A Relation message came.
 
         Args:
             returned: What it says was returned before the connection broke.
+            moment: Its transaction, and how many changes came of that before.
         """
         found = self._tables.relation(relation)
+        # The server shows a partition straight after the table whose rows it holds, before the first of them.
+        if found is None and self._before[0] is not None and self._before[1] == moment:
+            name = f"{relation.schema}.{relation.table}"
+            shown = ShownPartition(self._before[0].binding, relation.oid, moment[0], name)
+            self.partitions.setdefault(oid, shown)
+        self._before = found if isinstance(found, BoundRelation) else None, moment
         self.bound[oid] = found if isinstance(found, BoundRelation) else None
         self.left_out.pop(oid, None)
         self.outdated.discard(oid)
@@ -78,6 +97,9 @@ class Relations:
 
     def take_altered(self, position: int, batch: LogBatch, *, returned: bool) -> None:
         """Takes tables as ``Tables.altered`` has them, between transactions, with the log read to ``position``."""
+        if self.partitions:
+            batch.noted |= self._tables.shown(self.partitions.values())
+            self.partitions.clear()
         altered = self._tables.altered(position)
         batch.away |= self._tables.away()
         if altered is None:

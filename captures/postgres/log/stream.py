@@ -283,10 +283,12 @@ class PgoutputLog:
         elif kind == pgoutput.RELATION:
             returned = self._changes < self._returned
             shown = pgoutput.read_relation(message, self._texts)
-            self._relations.show(message[1:5], shown, batch, returned=returned)
+            moment = self._begin.xid, self._changes
+            self._relations.show(message[1:5], shown, batch, returned=returned, moment=moment)
         elif kind == pgoutput.TRUNCATE:
             if self._changes >= self._returned:
                 for place, oid in enumerate(pgoutput.read_truncate(message)):
+                    self._relations.partitions.pop(oid, None)  # Tables that are truncated are shown together, too.
                     relation = self._relations.bound[oid]
                     if relation is None and oid in self._relations.outdated:
                         relation = self._relations.shown_again(oid, batch)
@@ -359,7 +361,7 @@ class PgoutputLog:
     def _truncate(self, relation: BoundRelation, lsn: int, place: int, batch: LogBatch) -> None:
         if relation.transaction != self._count:
             self._enter(relation, batch)
-        self._tables.truncated(relation.binding)
+        self._tables.truncated(relation.binding, self._begin.xid)
         if relation.left_to_scan:
             return
         if relation.touched is not None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from tidemark.backfill.counted_rows import CountedRows
 from tidemark.backfill.keys import TouchedKeys
@@ -14,6 +14,20 @@ from tidemark.captures.postgres.log.pgoutput import Relation
 from tidemark.captures.postgres.rows.log_decoder import LogDecoder
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.messages import JsonObject
+
+
+class ShownPartition(NamedTuple):
+    """A partition that the log has rows of, as rows of the table of a binding.
+
+    Attributes:
+        transaction: The first one that has some on this connection.
+        name: For people.
+    """
+
+    binding: int
+    oid: int
+    transaction: int
+    name: str
 
 
 class Tables(Protocol):
@@ -39,11 +53,15 @@ class Tables(Protocol):
         Relation message comes: a type may have been altered, or names swapped.
         """
 
-    def shown(self) -> bool:
-        """Whether the log has shown names since this was asked last that ``Source.identity`` has now, and had not."""
+    def shown(self, partitions: Iterable[ShownPartition] = ()) -> bool:
+        """Whether the log has shown names since this was asked last that ``Source.identity`` has now, and had not.
 
-    def truncated(self, binding: int) -> None:
-        """The log has a TRUNCATE of it."""
+        Args:
+            partitions: Those that the log has shown.
+        """
+
+    def truncated(self, binding: int, transaction: int) -> None:
+        """A transaction has a TRUNCATE of it."""
 
     def away(self) -> dict[int, SourceError]:
         """Tables that were found since this was asked last not to be as they can be captured, and why."""
@@ -51,7 +69,11 @@ class Tables(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AlteredTable:
-    """A binding whose table is another one than the log has shown: see ``BoundRelation``."""
+    """A binding whose table is another one than the log has shown: see ``BoundRelation``.
+
+    Attributes:
+        parts: Conditions in SQL for rows that the log does not have.
+    """
 
     binding: int
     new_schema: JsonObject | None

@@ -77,6 +77,7 @@ class PostgresBinding(TableBinding):
         noted: The fingerprint (``tidemark.captures.postgres.tables.record.table_fingerprint``) as of which all captured
             rows are right; empty at first.
         unfit: Why the table cannot be captured. ``table`` is then the result of ``absent``.
+        rereads_gone: Rows of partitions that are detached or dropped go downstream, too.
         identified: Schemas have the columns' identities, since the first one that was ever sent of the table.
 
     Raises:
@@ -95,6 +96,7 @@ class PostgresBinding(TableBinding):
     noted: JsonObject = field(default_factory=dict)
     unfit: SourceError | None = None
     identified: bool = False
+    rereads_gone: bool = False
 
     @property
     def columns(self) -> tuple[Column, ...]:

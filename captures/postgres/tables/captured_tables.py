@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -19,7 +19,7 @@ from tidemark.captures.postgres.chunks.scan_target import ScanTarget
 from tidemark.captures.postgres.config import EndpointConfig, ResourceConfig
 from tidemark.captures.postgres.log.pgoutput import Relation
 from tidemark.captures.postgres.log.schema_drift import AlteredTables
-from tidemark.captures.postgres.log.table_contract import AlteredTable, BoundRelation, LeftOut
+from tidemark.captures.postgres.log.table_contract import AlteredTable, BoundRelation, LeftOut, ShownPartition
 from tidemark.captures.postgres.rows.log_decoder import compile_log_decoder
 from tidemark.captures.postgres.server.session import asking, connect
 from tidemark.captures.postgres.server.setup import table_identifier, unpublished
@@ -85,7 +85,6 @@ class CapturedTables:
         self._away: dict[int, SourceError] = {}
         self._left_out: set[int] = set()
         self._returning: dict[int, tuple[str, int]] = {}
-        self._truncated: set[int] = set()
         # Of each table the digest of the record that was looked at last; None while it cannot be captured.
         self.bindings, self._seen = opened_bindings(session, config, bindings, resources)
         self._left_out.update(binding.index for binding in self.bindings if binding.unfit is not None)
@@ -205,7 +204,7 @@ class CapturedTables:
             return None
         same = False
         if binding.noted:
-            changed = changes_of(self.session, binding, fresh, truncated=index in self._truncated)
+            changed = changes_of(self.session, binding, fresh)
             if changed is None:
                 return None
             tell(binding, changed)
@@ -214,7 +213,6 @@ class CapturedTables:
         self._seen[index] = seen
         self._bind(binding, fresh)
         binding.noted = noted_of(binding, since)
-        self._truncated.discard(index)
         self._left_out.discard(index)
         del self._returning[index]
         return Regained(self.opened[index], same)
@@ -316,13 +314,13 @@ class CapturedTables:
         """See ``tidemark.captures.postgres.log.table_contract.Tables``."""
         return self.scans.rows(binding)
 
-    def shown(self) -> bool:
+    def shown(self, partitions: Iterable[ShownPartition] = ()) -> bool:
         """See ``tidemark.captures.postgres.log.table_contract.Tables``."""
-        return self._names_shown.noted(self.bindings)
+        return self._names_shown.noted(self.bindings, partitions)
 
-    def truncated(self, binding: int) -> None:
+    def truncated(self, binding: int, transaction: int) -> None:
         """See ``tidemark.captures.postgres.log.table_contract.Tables``."""
-        self._truncated.add(binding)
+        self._names_shown.truncated(self.bindings[binding], transaction)
 
     # As the catalogs show them.
 
@@ -356,11 +354,10 @@ class CapturedTables:
     def _take(self, binding: PostgresBinding, table: Table, since: str) -> AlteredTable | None:
         """Continues with the table as it is now, to which the log has been read; None if it cannot be compared yet."""
         known, columns = binding.document_schema, binding.noted["columns"]
-        changed = changes_of(self.session, binding, table, truncated=binding.index in self._truncated)
+        changed = changes_of(self.session, binding, table)
         if changed is None:
             return None
         tell(binding, changed)
-        self._truncated.discard(binding.index)
         self._bind(binding, table)
         binding.noted = noted_of(binding, since)
         schema = binding.document_schema

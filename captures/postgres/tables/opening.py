@@ -50,6 +50,7 @@ def opened_bindings(
             on_bad_value=config.on_bad_value,
             unfit=unfit,
             identified=config.identifies_columns,
+            rereads_gone=config.on_partition_gone == "reread",
         )
         if unfit is None:
             made.noted = noted_of(made, since)

@@ -72,7 +72,7 @@ def unlogged_partitions(table: Table) -> Iterator[SourceError]:
     """One error if partitions of a table are unlogged."""
     unlogged = [store for store in table.stores if store.persistence == "u"]
     if unlogged:
-        names = ", ".join(f"{store.schema}.{store.name}" for store in unlogged)
+        names = ", ".join(store.qualified_name for store in unlogged)
         identifiers = [sql.Identifier(store.schema, store.name).as_string(None) for store in unlogged]
         yield SourceError(
             "TM-PG-035",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 import psycopg
 
@@ -16,13 +17,22 @@ from tidemark.captures.postgres.tables.columns import Table
 from tidemark.captures.postgres.tables.prerequisites import kinds_failure, log_failures, publication_failures
 from tidemark.captures.postgres.tables.record import table_changes
 from tidemark.captures.postgres.tables.record.column_fills import with_fills
-from tidemark.captures.postgres.tables.record.rewrites import had_rows_before_it_joined, holds_older_rows
+from tidemark.captures.postgres.tables.record.rewrites import (
+    condition_of,
+    had_rows_before_it_joined,
+    has_lost_none,
+    holds_rows,
+)
+from tidemark.captures.postgres.tables.record.shown_changes import shown_partitions, truncation
 from tidemark.captures.postgres.tables.record.table_fingerprint import Difference, Handling, difference, fingerprint
-from tidemark.captures.postgres.tables.record.table_record import TableRecord
+from tidemark.captures.postgres.tables.record.table_record import Store, TableRecord
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.messages import JsonObject
 
 logger = logging.getLogger(__name__)
+
+NAMED = 50
+"""Columns or partitions that a warning names, at most."""
 
 
 def oldest_running(session: psycopg.Connection) -> str:
@@ -102,40 +112,61 @@ def _followed(binding: PostgresBinding) -> Handling | None:
     return binding.handling if binding.identified else None
 
 
-def changes_of(
-    session: psycopg.Connection, binding: PostgresBinding, table: Table, *, truncated: bool
-) -> Difference | None:
+def changes_of(session: psycopg.Connection, binding: PostgresBinding, table: Table) -> Difference | None:
     """What changed since ``binding.noted``; None while that is unknown because another session locks the table.
-
-    Args:
-        truncated: The log has had a TRUNCATE since then, which gave the table other files.
 
     Raises:
         SourceError: The server cannot be asked.
     """
     key = binding.resource.key if binding.resource.key is not None else table.key
-    changed = difference(binding.noted, recorded(table), binding.resource, key, _followed(binding))
-    with asking(f"checking whether partitions of {binding.name} had rows"):
-        had_rows = {store: had_rows_before_it_joined(session, store, table.oid) for store in changed.joined}
-    if None in had_rows.values():
+    gone = table_changes.PARTITION_REMOVED if binding.rereads_gone else table_changes.PARTITION_GONE
+    changed = difference(binding.noted, recorded(table), binding.resource, key, _followed(binding), gone=gone)
+    with asking(f"checking whether partitions of {binding.name} had rows, or lost some"):
+        lost = _that_lost_rows(session, binding, changed)
+        joined = None if lost is None else _with_joined(session, changed, table.oid, lost)
+    if lost is None or joined is None:
         return None
-    if names := [f"{store.schema}.{store.name}" for store, had in had_rows.items() if had]:
-        changed = changed.with_change(table_changes.PARTITION_JOINED, names)
-    rewritten = changed.rewritten
-    if not rewritten:
-        return changed
+    changed = joined
+    if lost:
+        names = [store.qualified_name for store in lost]
+        changed = changed.with_change(table_changes.UNLOGGED_AND_BACK, names)
+    # In a table with a key, a place itself tells that it belongs to another file.
+    return changed if key or not changed.rewritten else changed.with_change(table_changes.REWRITTEN)
+
+
+def _that_lost_rows(session: psycopg.Connection, binding: PostgresBinding, changed: Difference) -> list[Store] | None:
+    """The stores of which rows may have gone that the log does not tell; None while one is locked."""
     # The server does not let a table be unlogged that a publication names, and does not log TRUNCATE of a partition.
     named = str(binding.noted.get("entry", "")).startswith("table ")
-    suspected = [] if truncated else [store for store in rewritten if store.joined or not named]
-    if suspected:
-        with asking(f"checking whether {binding.name} was unlogged"):
-            older = [holds_older_rows(session, store, binding.noted["since"]) for store in suspected]
-        if None in older:
-            return None
-        if not all(older):
-            changed = changed.with_change(table_changes.UNLOGGED_AND_BACK)
-    # In a table with a key, a place itself tells that it belongs to another file.
-    return changed if key else changed.with_change(table_changes.REWRITTEN)
+    since, truncated = binding.noted["since"], truncation(binding.noted)
+    sure = {
+        store: has_lost_none(session, store, since, truncated)
+        for store in changed.rewritten
+        if store.joined or not named
+    }
+    # Of a new partition the log has had rows, or there are none downstream. A TRUNCATE beside its CREATE empties the
+    # file that it has.
+    shown = shown_partitions(binding.noted)
+    for store in changed.joined:
+        if str(store.oid) in shown:
+            sure[store] = store.file == store.oid and holds_rows(session, store)
+    return None if None in sure.values() else [store for store, is_sure in sure.items() if not is_sure]
+
+
+def _with_joined(
+    session: psycopg.Connection, changed: Difference, root: int, lost: Sequence[Store]
+) -> Difference | None:
+    """The difference with the partitions whose rows the log does not have; None while one is locked."""
+    others = [store for store in changed.joined if store not in lost]
+    had_rows = {store: had_rows_before_it_joined(session, store, root) for store in others}
+    if None in had_rows.values():
+        return None
+    filled = [store for store, had in had_rows.items() if had]
+    parts = [part for store in filled if (part := condition_of(session, store)) is not None]
+    if len(parts) < len(filled):
+        return None
+    found = changed.with_change(table_changes.PARTITION_JOINED, [store.qualified_name for store in filled])
+    return found._replace(parts=tuple(parts)) if filled else changed
 
 
 def why_unfit(
@@ -167,12 +198,14 @@ def tell(binding: PostgresBinding, changed: Difference) -> None:
     what = []
     for change, columns in changed.found:
         if change.consequence > Consequence.NOTHING:
-            what.append(f"{change.name} ({', '.join(columns)})" if columns else change.name)
+            more = [f"and {len(columns) - NAMED} more"] if len(columns) > NAMED else []
+            named = ", ".join([*columns[:NAMED], *more])
+            what.append(f"{change.name} ({named})" if named else change.name)
     if not what:
         return
     codes = [found.change.code for found in changed.found if found.change.code]
     follows = changed.consequence
-    if follows is Consequence.READ_AGAIN and not binding.key:
+    if follows in (Consequence.PART_READ, Consequence.READ_AGAIN) and not binding.key:
         follows = Consequence.EMPTIED
     logger.warning(
         "%s was altered in a way that the log does not fully show: %s; consequence: %s",

@@ -78,7 +78,7 @@ def identity_index(session: psycopg.Connection, table: Table) -> str | None:
 def _failure(store: Store, key: Sequence[str]) -> SourceError | None:
     if store.identity == "f":
         return None
-    name = f"{store.schema}.{store.name}"
+    name = store.qualified_name
     identifier = sql.Identifier(store.schema, store.name).as_string(None)
     full = f"Run: {_full(store)}"
     default = f"Run: ALTER TABLE {identifier} REPLICA IDENTITY DEFAULT;"

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import psycopg
 from psycopg import sql
 
-from tidemark.captures.postgres.tables.record.table_record import Store
+from tidemark.captures.postgres.tables.record.table_record import OF_PARTITION, Store
+
+Answer = TypeVar("Answer", bool, str)
 
 ROWS = 10_000
 """How many of its first rows are looked at."""
@@ -15,21 +19,39 @@ LOCK_MILLISECONDS = 100
 """How long the table's lock is waited for: the log is not read meanwhile."""
 
 
-def holds_older_rows(session: psycopg.Connection, store: Store, since: str) -> bool | None:
-    """Whether some of the first rows were written before the transaction ``since``; None while the table is locked.
+def has_lost_none(session: psycopg.Connection, store: Store, since: str, truncated: str | None) -> bool | None:
+    """Whether it is sure that a store with another file lost no rows that the log does not tell; None while it is
+    locked.
 
-    An ALTER TABLE that rewrites a table, such as SET LOGGED, writes every row in its own transaction. VACUUM FULL and
-    CLUSTER keep the transaction of each row. So one older row proves that there was no such ALTER TABLE since then.
+    An ALTER TABLE that rewrites a table, such as SET LOGGED, writes every row in its own transaction. VACUUM FULL,
+    CLUSTER and SET TABLESPACE keep the transaction of each row. So a row from before ``since``, among the first ones,
+    proves that there was no such ALTER TABLE and no TRUNCATE since then. So does a file that the last TRUNCATE made.
 
     The result is False if the user may not read the table.
+
+    Args:
+        truncated: The last transaction in the log since then that has a TRUNCATE of the table.
 
     Raises:
         psycopg.Error: The server refuses.
     """
     query = sql.SQL(
-        "SELECT EXISTS (SELECT FROM (SELECT xmin FROM ONLY {} LIMIT {}) r WHERE age(r.xmin) > age({}::text::xid))"
-    ).format(sql.Identifier(store.schema, store.name), sql.Literal(ROWS), sql.Literal(str(int(since) % (1 << 32))))
+        "SELECT EXISTS (SELECT FROM pg_catalog.pg_class WHERE oid = {} AND xmin = {}::text::xid) OR EXISTS "
+        "(SELECT FROM (SELECT xmin FROM ONLY {} LIMIT {}) r WHERE age(r.xmin) > age({}::text::xid))"
+    ).format(
+        sql.Literal(store.oid),
+        sql.Literal(truncated),
+        sql.Identifier(store.schema, store.name),
+        sql.Literal(ROWS),
+        sql.Literal(str(int(since) % (1 << 32))),
+    )
     return _asked(session, query, refused=False)
+
+
+def holds_rows(session: psycopg.Connection, store: Store) -> bool | None:
+    """Whether it has rows, or the user may not read it; None while it is locked. Raises psycopg.Error."""
+    query = sql.SQL("SELECT EXISTS (SELECT FROM ONLY {})").format(sql.Identifier(store.schema, store.name))
+    return _asked(session, query, refused=True)
 
 
 def had_rows_before_it_joined(session: psycopg.Connection, store: Store, root: int) -> bool | None:
@@ -58,7 +80,17 @@ def had_rows_before_it_joined(session: psycopg.Connection, store: Store, root: i
     return _asked(session, query, refused=True)
 
 
-def _asked(session: psycopg.Connection, query: sql.Composed, *, refused: bool) -> bool | None:
+def condition_of(session: psycopg.Connection, store: Store) -> str | None:
+    """A condition for the rows of a partition, by which the server finds it; None while it is locked.
+
+    Raises:
+        psycopg.Error: The server refuses.
+    """
+    query = sql.SQL("SELECT {} || coalesce(pg_catalog.pg_get_partition_constraintdef({}), 'true')")
+    return _asked(session, query.format(sql.Literal(OF_PARTITION), sql.Literal(store.oid)), refused="true")
+
+
+def _asked(session: psycopg.Connection, query: sql.Composed, *, refused: Answer) -> Answer | None:
     try:
         with session.transaction():
             session.execute(f"SET LOCAL lock_timeout = {LOCK_MILLISECONDS}")
@@ -67,4 +99,6 @@ def _asked(session: psycopg.Connection, query: sql.Composed, *, refused: bool) -
         return None  # It is locked, or was dropped or renamed just now: the next look tells.
     except psycopg.errors.InsufficientPrivilege:
         return refused
-    return row is not None and bool(row[0])
+    assert row is not None
+    answer: Answer = row[0]
+    return answer

@@ -7,7 +7,9 @@ until the table is compared, also when the capture is stopped or killed in betwe
     "shown": {"labels": [[16410, "low"]],                  by type
               "columns": [[["price", 23], ["note", 25]]],  of each Relation message, by name and type
               "told": {"4": ["stop", 25]},                 new columns, by number: how handled, and the type
-              "unsure": true}                              it is not known which columns rows of the log have
+              "unsure": true,                              it is not known which columns rows of the log have
+              "truncated": "751",                          the last transaction that has a TRUNCATE
+              "partitions": {"16430": ["751", "public.t_9"]}}    new ones with rows: first transaction, name
 
 Where schemas have the identities of columns, names do not matter. Then the last two are kept instead of ``columns``.
 """
@@ -52,6 +54,30 @@ def with_told(noted: JsonObject, told_now: Mapping[int, Pair], *, sure: bool) ->
     if not sure and not is_unsure(noted):
         new["unsure"] = True
     return {**noted, "shown": {**shown, **new}} if new else noted
+
+
+def with_truncation(noted: JsonObject, transaction: int) -> JsonObject:
+    """The fingerprint with a transaction that has a TRUNCATE of the table."""
+    return {**noted, "shown": {**noted.get("shown", {}), "truncated": str(transaction)}}
+
+
+def truncation(noted: JsonObject) -> str | None:
+    """The last transaction that has a TRUNCATE of the table; None if the log has had none since then."""
+    found: str | None = noted.get("shown", {}).get("truncated")
+    return found
+
+
+def with_partition(noted: JsonObject, oid: int, transaction: int, name: str) -> JsonObject:
+    """The fingerprint with a partition whose rows the log has had since the transaction."""
+    if str(oid) in (noted.get("partitions") or {}) or str(oid) in (known := shown_partitions(noted)):
+        return noted
+    return {**noted, "shown": {**noted.get("shown", {}), "partitions": {**known, str(oid): [str(transaction), name]}}}
+
+
+def shown_partitions(noted: JsonObject) -> dict[str, list[str]]:
+    """The partitions that only the log has shown, by oid: the first transaction with rows of it, and its name."""
+    partitions: dict[str, list[str]] = noted.get("shown", {}).get("partitions", {})
+    return partitions
 
 
 def is_unsure(noted: JsonObject) -> bool:

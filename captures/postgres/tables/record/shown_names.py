@@ -5,10 +5,11 @@ See ``tidemark.captures.postgres.tables.record.shown_changes``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tidemark.captures.postgres.log.pgoutput import Relation
 from tidemark.captures.postgres.log.schema_drift import AlteredTables
+from tidemark.captures.postgres.log.table_contract import ShownPartition
 from tidemark.captures.postgres.tables.bindings import PostgresBinding
 from tidemark.captures.postgres.tables.record.column_identities import noted_columns
 from tidemark.captures.postgres.tables.record.comparison import recorded
@@ -20,7 +21,9 @@ from tidemark.captures.postgres.tables.record.shown_changes import (
     with_labels,
     with_later_columns,
     with_later_labels,
+    with_partition,
     with_told,
+    with_truncation,
 )
 from tidemark.captures.postgres.values.enum_labels import EnumLabels
 from tidemark.protocol.messages import JsonObject
@@ -62,6 +65,10 @@ class ShownNames:
                 noted = with_columns(noted, [(column.name, column.type_oid) for column in relation.columns])
         self._keep(binding, noted)
 
+    def truncated(self, binding: PostgresBinding, transaction: int) -> None:
+        """Notes the last transaction that has a TRUNCATE of the table."""
+        self._keep(binding, with_truncation(binding.noted, transaction))
+
     def labels(self, binding: PostgresBinding) -> EnumLabels:
         """Collects the labels that the rows of a new decoder have and the fingerprint lacks."""
 
@@ -70,8 +77,12 @@ class ShownNames:
 
         return EnumLabels(known_labels(binding.noted, recorded(binding.table)), show)
 
-    def noted(self, bindings: Sequence[PostgresBinding]) -> bool:
-        """Notes the labels that were collected. Returns whether fingerprints changed since this was called last."""
+    def noted(self, bindings: Sequence[PostgresBinding], partitions: Iterable[ShownPartition] = ()) -> bool:
+        """Notes partitions, and the labels that were collected. Returns whether fingerprints changed since this was
+        called last.
+        """
+        for binding, oid, transaction, name in partitions:
+            self._keep(bindings[binding], with_partition(bindings[binding].noted, oid, transaction, name))
         for index, labels in self._labels.items():
             self._keep(bindings[index], with_labels(bindings[index].noted, labels))
         self._labels.clear()

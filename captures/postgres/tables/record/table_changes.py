@@ -33,7 +33,8 @@ STORAGE = TableChange(
 UNLOGGED_AND_BACK = TableChange(
     "unlogged_and_back",
     "`SET UNLOGGED`, then `SET LOGGED`, which the server allows if all tables or a schema are published, and for "
-    "partitions; or a partition is truncated on its own",
+    "partitions; or a partition is truncated on its own; or anything else writes all rows of these to another file, "
+    "and no row shows that it is older",
     _LOOKED_AT,
     Consequence.EMPTIED,
     avoid="Leave the table and its partitions LOGGED, and remove rows by DELETE, or by TRUNCATE of the whole table.",
@@ -43,7 +44,7 @@ PARTITION_JOINED = TableChange(
     "partition_joined",
     "A partition that has rows already is attached",
     _LOOKED_AT,
-    Consequence.READ_AGAIN,
+    Consequence.PART_READ,
     avoid="Attach a partition while it is empty, and insert its rows afterwards.",
 )
 PARTITION_BACK = TableChange(
@@ -60,6 +61,14 @@ PARTITION_GONE = TableChange(
     _LOOKED_AT,
     Consequence.WARNED,
     "TM-PG-044",
+)
+PARTITION_REMOVED = TableChange(
+    "partition_removed",
+    "The same with `on_partition_gone: reread`",
+    _LOOKED_AT,
+    Consequence.EMPTIED,
+    avoid="Leave `on_partition_gone` at `warn`: then rows of a partition that is gone stay downstream.",
+    keys_stay=True,
 )
 REWRITTEN = TableChange(
     "rewritten",

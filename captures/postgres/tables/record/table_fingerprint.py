@@ -8,7 +8,7 @@
      "files": {"16402": 16420},            see TableRecord.files
      "since": "745",                       every transaction below it had ended
      "readable": true,
-     "partitions": {"16424": "740"},       see TableRecord.partitions
+     "partitions": {"16424": ["740", "public.t_1"]},  see TableRecord.partitions
      "attributes": 3,                      see TableRecord.attributes
      "identified": true,                   schemas have always had the columns' identities
      "columns": {"1": ["id", 23, -1, "", "740", []]}}     by number: name, type, modifier, mark, written, types
@@ -31,6 +31,7 @@ from tidemark.captures.postgres.tables.record.shown_changes import (
     labels_are_gone,
     only_added,
     same_type,
+    shown_partitions,
     token,
     told_otherwise,
 )
@@ -39,9 +40,6 @@ from tidemark.protocol.messages import JsonObject
 
 Handling = Callable[[str], str]
 """See ``tidemark.captures.postgres.tables.bindings.PostgresBinding.handling``."""
-
-_REWRITE = (changes.COLUMN_TYPE, changes.COLUMN_WRITTEN, changes.COLUMN_FILLED, changes.COLUMN_MADE_AGAIN)
-"""The changes of columns that may write all rows to other files."""
 
 
 class Found(NamedTuple):
@@ -57,11 +55,13 @@ class Difference(NamedTuple):
     Attributes:
         rewritten: The stores with another file, if no change of a column explains that.
         joined: New partitions. One without rows that are older than it is no change.
+        parts: Conditions in SQL for rows that the log does not have.
     """
 
     found: tuple[Found, ...]
     rewritten: tuple[Store, ...] = ()
     joined: tuple[Store, ...] = ()
+    parts: tuple[str, ...] = ()
 
     @property
     def consequence(self) -> Consequence:
@@ -70,7 +70,11 @@ class Difference(NamedTuple):
     @property
     def causes(self) -> tuple[Cause, ...]:
         """Those of them that have a consequence for the rows."""
-        return tuple(change.cause(columns) for change, columns in self.found if change.consequence > Consequence.WARNED)
+        return tuple(
+            change.cause(columns, self.parts if change.consequence is Consequence.PART_READ else ())
+            for change, columns in self.found
+            if change.consequence > Consequence.WARNED
+        )
 
     def with_change(self, change: TableChange, columns: Iterable[str] = ()) -> Difference:
         return self._replace(found=(*self.found, Found(change, tuple(columns))))
@@ -113,11 +117,14 @@ def difference(
     resource: ResourceConfig,
     key: Sequence[str],
     handling: Handling | None = None,
+    *,
+    gone: TableChange = changes.PARTITION_GONE,
 ) -> Difference:
     """What changed since ``before``, a ``fingerprint`` of the table or of one that had its name.
 
     Args:
         handling: Where schemas have the columns' identities: how the values of a column with this name are handled.
+        gone: What it is that a partition is detached or dropped.
     """
     if before["oid"] != record.oid:
         return Difference((Found(changes.MADE_AGAIN),))
@@ -131,17 +138,13 @@ def difference(
         found.append(Found(changes.KEY))
     if before["readable"] and not (record.readable and not record.hidden):
         found.append(Found(changes.PRIVILEGES))
-    joined, of_partitions = _of_partitions(before.get("partitions"), record)
+    joined, of_partitions = _of_partitions(before, record, gone)
     found += of_partitions
     rewritten = [store for store in record.rewritten(before["files"]) if store not in joined]
     of_columns = _of_columns(before, record, resource, key, handling, rewritten=bool(rewritten))
     if Consequence.EMPTIED in (_of_values(change, not set(key).isdisjoint(columns)) for change, columns in of_columns):
         found.append(Found(changes.KEY_VALUES))
     found += of_columns
-    # Such an ALTER writes all partitions. One that is truncated on its own has another file, and the others have not.
-    others = [store for store in record.stores if store.file and store not in (*rewritten, *joined)]
-    if not others and any(change in _REWRITE for change, _ in of_columns):
-        rewritten = []
     return Difference(tuple(found), tuple(rewritten), tuple(joined))
 
 
@@ -150,18 +153,37 @@ def _of_values(change: TableChange, of_key: bool) -> Consequence:
     return decided(keeps_values=change.consequence < Consequence.READ_AGAIN, of_key=of_key, rows_may_be_gone=False)
 
 
-def _of_partitions(before: dict[str, str] | None, record: TableRecord) -> tuple[list[Store], list[Found]]:
+def _of_partitions(noted: JsonObject, record: TableRecord, gone: TableChange) -> tuple[list[Store], list[Found]]:
     """The partitions that are new, and the changes of the others."""
-    now = record.partitions
+    before, now = noted.get("partitions"), record.partitions
     if before is None or now is None:
         return [], []
     found = []
-    names = {str(store.oid): f"{store.schema}.{store.name}" for store in record.stores}
-    if back := [names[oid] for oid, joined in now.items() if before.get(oid, joined) != joined]:
+    shown = shown_partitions(noted)
+    back = [name for oid, (joined, name) in now.items() if _joined_again(joined, before.get(oid), shown.get(oid))]
+    if back:
         found.append(Found(changes.PARTITION_BACK, tuple(back)))
-    if gone := before.keys() - now.keys():
-        found.append(Found(changes.PARTITION_GONE, (f"{len(gone)} of them",)))
+    known = shown | before
+    if left := [_name(oid, known[oid]) for oid in sorted(known.keys() - now.keys(), key=int)]:
+        found.append(Found(gone, tuple(left)))
     return [store for store in record.stores if str(store.oid) in now.keys() - before.keys()], found
+
+
+def _joined_again(joined: str, before: list[str] | str | None, shown: list[str] | None) -> bool:
+    """Whether a partition left the table in between: it is as it was before, or the log has had rows of it already."""
+    if before is not None:
+        return joined != (before if isinstance(before, str) else before[0])
+    return shown is not None and any(_is_later(each, shown[0]) for each in joined.split())
+
+
+def _is_later(one: str, other: str) -> bool:
+    """Whether a transaction has a later id than another one, in the order that goes round after 32 bits."""
+    return 0 < (int(one) - int(other)) % (1 << 32) < 1 << 31
+
+
+def _name(oid: str, known: list[str] | str) -> str:
+    """The name of a partition in a fingerprint; earlier versions kept none."""
+    return f"the one with oid {oid}" if isinstance(known, str) else known[1]
 
 
 def _of_columns(

@@ -21,6 +21,9 @@ FIRST_NORMAL_OID = 16384
 SCHEMAS_VERSION = 150000
 """Since this one, a publication can have all tables of a schema, and some rows or columns of a table."""
 
+OF_PARTITION = "/* of a partition */ "
+"""Begins a condition for the rows of a partition, which the server finds by it."""
+
 # An entry of the publication publishes a table. Entries are created and dropped, and never changed: while an entry is
 # the same, its table was always published. The entry of a schema proves that only for a table that has not left the
 # schema. So the table's row type is a part of it, whose catalog row is written when the table is renamed or moved, and
@@ -170,6 +173,11 @@ class Store(NamedTuple):
     joined: str
     identified_by: tuple[str, ...]
 
+    @property
+    def qualified_name(self) -> str:
+        """``schema.table``, for people."""
+        return f"{self.schema}.{self.name}"
+
 
 class TypePart(NamedTuple):
     """A type that a column's type consists of, at any depth. The server's own types are left out.
@@ -294,11 +302,14 @@ class TableRecord:
         return [store for store in self.stores if store.file and store.file != files.get(str(store.oid), store.oid)]
 
     @property
-    def partitions(self) -> dict[str, str] | None:
-        """``Store.joined`` of partitions that are not foreign tables, by oid; None if the table is not partitioned."""
+    def partitions(self) -> dict[str, list[str]] | None:
+        """``Store.joined`` and the name of partitions that are not foreign tables, by oid; None if the table is not
+        partitioned.
+        """
         if not any(store.kind == "p" for store in self.stores):
             return None
-        return {str(store.oid): store.joined for store in self.stores if store.joined and store.kind != "f"}
+        parts = [store for store in self.stores if store.joined and store.kind != "f"]
+        return {str(store.oid): [store.joined, store.qualified_name] for store in parts}
 
     def definitions(self) -> dict[str, str]:
         """``ColumnRecord.definition`` by name."""

@@ -14,6 +14,7 @@ from tidemark.backfill.keys import Key, key_from_texts
 from tidemark.backfill.range_scan import ChunkPlan
 from tidemark.captures.contract.chunk import ChunkRequest
 from tidemark.captures.postgres.chunks.copy_rows import ChunkLimits
+from tidemark.captures.postgres.tables.record.rewrites import condition_of
 from tidemark.protocol.errors import SourceError
 
 TWO_COLUMNS = (
@@ -47,13 +48,33 @@ def test_ranges_are_read_along_the_index(database: Database) -> None:
             target.scan(key("b", "3"), key("y", "49000"), None, 100),
             target.scan(key("b"), key("y"), None, 100),
             target.scan(key("y", "5"), key("y"), None, 100),
-            target.bound(key("b", "3"), key("y"), 100),
+            target.bound(key("b", "3"), key("y"), None, 100),
         ]
         for query in queries:
             plan = explained(t, query)
             assert "Sort" not in plan and "Seq Scan" not in plan, plan
             assert plan.count("Index Cond") == 1, plan
             assert "Filter" not in plan, plan
+
+
+def test_a_partition_is_read_on_its_own(database: Database) -> None:
+    """The server finds its rows without those of the others, also where a chunk is measured by the key."""
+    with opened(
+        database,
+        "CREATE TABLE t (a int, v int, PRIMARY KEY (a, v)) PARTITION BY RANGE (v)",
+        "CREATE TABLE low PARTITION OF t FOR VALUES FROM (0) TO (100)",
+        "CREATE TABLE high PARTITION OF t FOR VALUES FROM (100) TO (200)",
+        "INSERT INTO t SELECT i % 7, i FROM generate_series(0, 199) i",
+    ) as t:
+        high = next(store for store in t.binding.table.stores if store.name == "high")
+        where = condition_of(t.session, high)
+        assert where is not None
+        for query in (t.target.scan(key("1"), None, where, None), t.target.bound(key("1"), None, where, 10)):
+            plan = explained(t, query)
+            assert " high" in plan and " low" not in plan, plan
+        read = list(t.chunks(30, where=where))
+        assert [chunk.scanned for chunk in read] == [30, 30, 30, 10]
+        assert sorted(values(t.scan(30, where=where))) == list(range(100, 200))
 
 
 def test_conditions_of_the_binding_and_of_the_scan(database: Database) -> None:

@@ -38,6 +38,7 @@ class Scene:
         query: What documents have.
         key: Of the documents, after so many alterations.
         least: The least major version of the server.
+        config: Of the connector.
         role: The capture is another role's, which is put in the place of ``{role}``.
     """
 
@@ -49,6 +50,7 @@ class Scene:
     key: Callable[[int], tuple[str, ...]] = lambda _: ("id",)
     least: int = 14
     role: bool = False
+    config: dict[str, str] = field(default_factory=dict)
 
 
 _KEYLESS = ["CREATE TABLE t (id int, a int)", "ALTER TABLE t REPLICA IDENTITY FULL", _ROWS]
@@ -105,6 +107,11 @@ SCENES = {
     ),
     changes.PARTITION_GONE: Scene(
         _in_turn(*([f"ALTER TABLE t DETACH PARTITION t_{i}"] for i in range(4))), create=PARTITIONED
+    ),
+    changes.PARTITION_REMOVED: Scene(
+        _in_turn(*([f"ALTER TABLE t DETACH PARTITION t_{i}"] for i in range(4))),
+        create=[*PARTITIONED, "INSERT INTO t SELECT i, i FROM generate_series(-1003, -1000) i"],
+        config={"on_partition_gone": "reread"},
     ),
     changes.REWRITTEN: Scene(
         _in_turn(["VACUUM FULL t"], ["ALTER TABLE t ALTER a TYPE bigint"], ["ALTER TABLE t ALTER a TYPE int"]),

@@ -164,13 +164,13 @@ def staged(database: Database, change: TableChange) -> Iterator[Stage]:
 @pytest.mark.parametrize("change", [change for change in CHANGES if change in SCENES], ids=lambda change: change.name)
 def test_a_change(database: Database, change: TableChange) -> None:
     with staged(database, change) as stage:
-        user: Json = {"user": stage.role, "password": "x"} if stage.scene.role else {}
+        config: Json = {**stage.scene.config, **({"user": stage.role, "password": "x"} if stage.scene.role else {})}
         slowly: Json = {"backfill": {"chunk_rows": 20, "max_rate": "400 rows/s"}}
         begun = made(database)
         with load(database, stage.scene):
             stage.alter()
             stage.mend()
-            with capturing(database, begun, **user, **slowly) as capture:
+            with capturing(database, begun, **config, **slowly) as capture:
                 # What cannot be read is left alone until somebody asks for it: see docs/running.md.
                 after = change.consequence is Consequence.WARNED
                 capture.until(lambda c: c.done() if after else len(c.documents) >= 40, SECONDS)
@@ -180,7 +180,7 @@ def test_a_change(database: Database, change: TableChange) -> None:
         with load(database, stage.scene):
             stage.alter()
             stage.mend()
-        with capturing(database, stage_end, **user) as again:
+        with capturing(database, stage_end, **config) as again:
             # An opening capture of one table ends when that table cannot be captured.
             again.until(lambda _: _streams(database), SECONDS)
             again.documents[:0] = capture.documents

@@ -64,6 +64,9 @@ def _changes(
     return difference(kept, now.record, after, now.key)
 
 
+WRITES = ("VACUUM", "TRUNCATE", "USING", "(10)", "clock_timestamp()", "IDENTITY", "serial")
+"""What has statements write all rows to another file."""
+
 PUBLISHED = [*PLAIN, "CREATE PUBLICATION pub FOR TABLE t"]
 
 
@@ -125,7 +128,7 @@ def test_what_an_alter_changes(
         return
     changed = _changes(session, prepare, alter, _resource(), _resource())
     assert {each.change.name: each.columns for each in changed.found} == found
-    written = "VACUUM" in alter or "TRUNCATE" in alter
+    written = any(word in alter for word in WRITES)
     assert bool(changed.rewritten) == written
 
 
@@ -148,13 +151,14 @@ def test_a_column_that_is_no_longer_excluded(session: psycopg.Connection) -> Non
     [
         ("ALTER TYPE mood RENAME VALUE 'low' TO 'bad'; TRUNCATE part", ["part"]),
         ("ALTER TABLE t ADD c int DEFAULT 7; TRUNCATE part", ["part"]),
-        ("ALTER TABLE t ALTER a TYPE text", []),
+        ("ALTER TABLE t ALTER a TYPE text", ["part", "rest"]),
+        ("TRUNCATE part; ALTER TABLE t ALTER a TYPE text", ["part", "rest"]),
     ],
 )
 def test_a_partition_that_is_truncated_beside_an_alter(
     session: psycopg.Connection, alter: str, written: list[str]
 ) -> None:
-    """An ALTER that writes rows to other files writes all of them, so it does not explain one partition's."""
+    """An ALTER that writes rows to other files does not explain them: a partition may have lost rows before."""
     prepare = [
         "CREATE TYPE mood AS ENUM ('low', 'high')",
         "CREATE TABLE t (id int PRIMARY KEY, a mood) PARTITION BY RANGE (id)",
