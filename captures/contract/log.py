@@ -52,8 +52,8 @@ class LogBatch:
             in. ``Source.changed_tables`` hands them over as they are now.
         read_again: Bindings with new values that are not in the log: all their rows are read again, and replace the
             rows downstream. A table without a key is emptied first.
-        causes: By binding, why it is in ``restarted`` or ``read_again``, or what else has rows of it read: they moved in
-            storage, so that a scan by pages starts again, or some are not in the log.
+        causes: By binding, why it is in ``restarted`` or ``read_again``, or what else has rows of it read: they moved
+            in storage, so that a scan by pages starts again, or some are not in the log.
         noted: ``Source.identity`` has changed.
         undecided: Tables were altered, and the consequence is not yet known.
         away: Tables that cannot be captured as they are now, with the reason. Their changes are still captured.

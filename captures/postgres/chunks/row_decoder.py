@@ -96,7 +96,8 @@ class ChunkDecoder:
         try:
             keys = self._keys(columns, len(columns[0]))
         except MISFITS:
-            raise misfit(self._table, [text[0] for text in columns], len(self._members)) from None
+            without = (self._members[place].column.name for place in self._key if None in columns[place])
+            raise misfit(self._table, [text[0] for text in columns], len(self._members), without) from None
         try:
             tails = self._tails(columns, nulls, list(map(str, range(first, first + len(columns[0])))), "]}},")
         except MISFITS:

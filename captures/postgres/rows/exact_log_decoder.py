@@ -141,7 +141,12 @@ class ExactDecoder:
             place = next_place(source) if deletion else source
             line = self._line(op, place, before + missing + mark, self.members(*new))
         except MISFITS:
-            raise misfit(self._table, rows[-1], self._count) from None
+            # An old row may have no more than the replica identity, and NULL for all else.
+            whole = [row for row in rows if marker != OLD_KEY or row is not old]
+            nulls = (
+                m.column.name for m in self._columns if m.place in self._key and any(r[m.place] is None for r in whole)
+            )
+            raise misfit(self._table, rows[-1], self._count, nulls) from None
         touched = ((keys[-1], missing != ""),)
         return deletion + line, (((keys[0], False), *touched) if deletion else touched)
 

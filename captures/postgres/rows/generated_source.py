@@ -173,14 +173,29 @@ class Misfit(SourceError):
     """A row does not match the known columns of its table."""
 
 
-def misfit(table: str, row: Sequence[Value] | None, count: int) -> Misfit:
+def null_key(table: str, columns: Iterable[str]) -> Misfit:
+    """The error for a table whose rows have NULL in these columns of its key."""
+    return Misfit(
+        "TM-PG-022",
+        f"{table}: the key column {', '.join(columns)} is NULL in some rows",
+        remedy=(
+            "The key identifies rows. Give these rows a value, and make the column NOT NULL. Or choose another `key` "
+            "of unique columns that are never NULL."
+        ),
+    )
+
+
+def misfit(table: str, row: Sequence[Value] | None, count: int, nulls: Iterable[str] = ()) -> Misfit:
     """The error for a row that could not be decoded, and has no bad value.
 
     Args:
         table: ``schema.table``, or empty.
         row: Its texts, None when it could not even be divided into columns.
         count: How many columns it should have.
+        nulls: Names of the key columns that are NULL.
     """
+    if names := list(nulls):
+        return null_key(table, names)
     where = f"{table}: " if table else ""
     if row is None or len(row) != count:
         return Misfit("TM-PG-030", f"{where}a row does not have the {count} columns that the table has")

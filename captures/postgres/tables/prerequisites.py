@@ -21,6 +21,7 @@ from tidemark.captures.postgres.server.setup import (
     unpublished,
 )
 from tidemark.captures.postgres.tables.columns import Table
+from tidemark.captures.postgres.tables.null_keys import null_key_failures
 from tidemark.captures.postgres.tables.record.replica_identities import (
     identified_by_all,
     identity_failures,
@@ -86,7 +87,7 @@ def table_failures(
 def log_failures(
     session: psycopg.Connection, config: EndpointConfig, resource: ResourceConfig, table: Table | None
 ) -> Iterator[SourceError]:
-    """Why a table cannot be captured at all. The server is asked only about a table that is missing."""
+    """Why a table cannot be captured at all. The server is asked only what is missing, and for NULLs in a key."""
     name = resource.name
     if table is None:
         yield no_table(session, config, resource)
@@ -124,6 +125,8 @@ def log_failures(
     if not key and resource.scan == "key":
         yield SourceError("TM-PG-009", f"{name} has no primary key and no unique index over columns that are not null")
     yield from identity_failures(table, key)
+    if resource.key is not None and set(key) <= columns:
+        yield from null_key_failures(session, table, key)
 
 
 def document_failures(resource: ResourceConfig, table: Table) -> Iterator[SourceError]:

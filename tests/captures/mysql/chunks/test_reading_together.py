@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from typing import Any
 
 import pytest
 
@@ -53,7 +54,12 @@ def test_each_is_read_as_by_itself_with_few_statements(
         alone = [tables.reader.read(_request(n), target) for n, target in enumerate(tables.targets)]
         asked: list[str] = []
         ask = session.Session.rows
-        monkeypatch.setattr(session.Session, "rows", lambda s, query, *p: asked.append(query) or ask(s, query, *p))
+
+        def noting(connection: session.Session, query: str, *parameters: Any) -> Any:
+            asked.append(query)
+            return ask(connection, query, *parameters)
+
+        monkeypatch.setattr(session.Session, "rows", noting)
         chunks = tables.read()
         assert len(asked) < 2 * TABLES  # Besides the statements that read the rows.
         assert all(chunk is not None for chunk in chunks)
