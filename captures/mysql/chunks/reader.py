@@ -81,11 +81,11 @@ class SelectChunkReader:
         started = time.monotonic()
         self._cancelled = False
         try:
-            if (where := request.plan.where) is not None:
-                self._check_condition(target, where)
             snapshot = self._fences.open()
             self._session.rows(target.touch())
             check_shape(self._session, target)
+            if (where := request.plan.where) is not None:
+                self._check_condition(target, where)
             chunk = self._chunk(request, snapshot, target)
             if self._session.connection.open:
                 self._session.rows("ROLLBACK")

@@ -55,11 +55,11 @@ def test_each_is_read_as_by_itself_with_few_statements(
         asked: list[str] = []
         ask = session.Session.rows
 
-        def noting(connection: session.Session, query: str, *parameters: Any) -> Any:
+        def noted(on: session.Session, query: str, *parameters: object) -> list[tuple[Any, ...]]:
             asked.append(query)
-            return ask(connection, query, *parameters)
+            return ask(on, query, *parameters)
 
-        monkeypatch.setattr(session.Session, "rows", noting)
+        monkeypatch.setattr(session.Session, "rows", noted)
         chunks = tables.read()
         assert len(asked) < 2 * TABLES  # Besides the statements that read the rows.
         assert all(chunk is not None for chunk in chunks)

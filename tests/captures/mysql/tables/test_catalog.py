@@ -135,14 +135,13 @@ def test_many_tables_are_read_as_each_one_is(
     with session_on(binlog_database) as session:
         alone = [table for name in sorted(names) for table in read_tables(session, [(binlog_database.name, name)])]
         assert [table.name for table in alone] == [*(f"T{number}" for number in range(10)), "k0", "k1"]
-        asked: list[str] = []
-        ask = session.rows
+        asked, ask = [], session.rows
 
-        def noting(query: str, *parameters: Any) -> Any:
+        def noted(query: str, *parameters: object) -> list[tuple[Any, ...]]:
             asked.append(query)
             return ask(query, *parameters)
 
-        monkeypatch.setattr(session, "rows", noting)
+        monkeypatch.setattr(session, "rows", noted)
         together = read_tables(session, [(binlog_database.name, name) for name in names])
     # Of a table its estimate of rows may change from one moment to the next.
     assert [replace(table, estimated_rows=0) for table in together] == [replace(t, estimated_rows=0) for t in alone]
