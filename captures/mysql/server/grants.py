@@ -27,9 +27,6 @@ def missing_grants(session: Session, config: EndpointConfig, *, may_see_none: bo
         may_see_none: No table is bound: perhaps the account sees none.
     """
     account = own_account(session)
-    if config.user and account.startswith(_ANONYMOUS):
-        yield _anonymous(config, account)
-        return
     monitor = "BINLOG MONITOR" if session.mariadb else "REPLICATION CLIENT"
     lines = [str(row[0]) for row in session.rows("SHOW GRANTS")]
     # Not every server lists what a role grants. Opening the log shows it then.
@@ -43,6 +40,10 @@ def missing_grants(session: Session, config: EndpointConfig, *, may_see_none: bo
             missing.append(monitor)
         elif number != ER.NO_BINARY_LOGGING:
             raise
+    none_seen = may_see_none and not has_roles and not any(map(_MAY_SELECT.search, lines))
+    if (missing or none_seen) and config.user and account.startswith(_ANONYMOUS):
+        yield _anonymous(config, account)
+        return
     if missing:
         privileges = ", ".join(missing)
         yield SourceError(
@@ -50,7 +51,7 @@ def missing_grants(session: Session, config: EndpointConfig, *, may_see_none: bo
             f"user {config.user} lacks {privileges}",
             remedy=f"Run, as an administrator: GRANT {privileges} ON *.* TO {account};",
         )
-    if may_see_none and not has_roles and not any(map(_MAY_SELECT.search, lines)):
+    if none_seen:
         yield SourceError(
             "TM-MY-008",
             f"user {config.user} may read no table, and so sees none",
@@ -61,11 +62,10 @@ def missing_grants(session: Session, config: EndpointConfig, *, may_see_none: bo
 
 def _anonymous(config: EndpointConfig, account: str) -> SourceError:
     """An account without a name matches every user of its host, and hosts are compared first."""
-    host = account.removeprefix(_ANONYMOUS)
-    own = f"{quoted_text(config.user)}@{host}"
+    own = f"{quoted_text(config.user)}@{account.removeprefix(_ANONYMOUS)}"
     return SourceError(
         "TM-MY-006",
-        f"the server takes user {config.user} for the anonymous account {account}, which comes before accounts of that "
-        "name for other hosts",
+        f"user {config.user} lacks privileges: the server takes it for the anonymous account {account}, which comes "
+        "before accounts of its name for other hosts",
         remedy=f"Run, as an administrator: DROP USER {account}; or make the account {own}, with the same privileges.",
     )
