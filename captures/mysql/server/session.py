@@ -227,6 +227,11 @@ class Session:
             self.rows(f"SET SESSION {', '.join(settings)}")
             self.rows("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
 
+    @property
+    def has_dictionary(self) -> bool:
+        """Whether information_schema has indexes. Otherwise the server opens each table that it lists."""
+        return not self.mariadb and self.version >= (8, 0, 0)
+
     def _check_version(self) -> None:
         product, oldest = ("MariaDB", OLDEST_MARIADB) if self.mariadb else ("MySQL", OLDEST_MYSQL)
         if self.version < oldest:

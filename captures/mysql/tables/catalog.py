@@ -32,13 +32,13 @@ _TABLES = """
 _COLUMNS = """
     SELECT t.table_schema, t.table_name, t.column_name, t.data_type, t.column_type, t.is_nullable,
            t.character_set_name, t.collation_name, t.character_maximum_length, t.numeric_precision, t.numeric_scale,
-           t.datetime_precision, t.extra, t.column_comment, t.generation_expression
-    FROM information_schema.columns t WHERE {where} ORDER BY t.table_schema, t.table_name, t.ordinal_position
+           t.datetime_precision, t.extra, t.column_comment, t.generation_expression, t.ordinal_position
+    FROM information_schema.columns t WHERE {where}
 """
 _UNIQUE_INDEXES = """
-    SELECT t.table_schema, t.table_name, t.index_name, t.column_name, t.nullable, t.sub_part, t.index_type
+    SELECT t.table_schema, t.table_name, t.index_name, t.column_name, t.nullable, t.sub_part, t.index_type,
+           t.seq_in_index
     FROM information_schema.statistics t WHERE t.non_unique = 0 AND {where}
-    ORDER BY t.table_schema, t.table_name, t.index_name, t.seq_in_index
 """
 _CHECKS = """
     SELECT t.constraint_schema, t.table_name, t.check_clause
@@ -63,8 +63,8 @@ def folded(path: Path, *, folds: bool) -> Path:
     return (path[0].lower(), path[1].lower()) if folds else path
 
 
-ONE_BY_ONE = 8
-"""Of so few tables of a schema each is asked for by its name: only for constants does the server open no others."""
+AT_ONCE = 64
+"""The most tables that a query names."""
 
 SHARE = 4
 """If at least one table in so many of a schema is wanted, all of them are read at once."""
@@ -81,31 +81,25 @@ def read_tables(session: Session, paths: Sequence[Path] | None = None) -> list[T
     """
     if paths is None:
         return _read(session, None)
-    by_schema: dict[str, set[Path]] = {}
+    by_schema: dict[str, set[str]] = {}
     for path in paths:
-        path = folded(path, folds=session.folds_names)
-        by_schema.setdefault(path[0], set()).add(path)
-    return [table for schema in sorted(by_schema) for table in _wanted(session, schema, by_schema[schema])]
+        schema, name = folded(path, folds=session.folds_names)
+        by_schema.setdefault(schema, set()).add(name)
+    return [table for schema in sorted(by_schema) for table in _wanted(session, schema, sorted(by_schema[schema]))]
 
 
-def _wanted(session: Session, schema: str, paths: set[Path]) -> Iterator[Table]:
+def _wanted(session: Session, schema: str, names: Sequence[str]) -> Iterator[Table]:
     """Those of one schema, by name."""
-    if not _together(session, schema, len(paths)):
-        for path in sorted(paths):
-            yield from _settled(session, path)
-        return
-    found = {folded(table.path, folds=session.folds_names): table for table in _read(session, (schema, None))}
-    for path in sorted(paths & found.keys()):
-        table = found[path]
-        yield from [table] if table.key else _settled(session, path, table)
-
-
-def _together(session: Session, schema: str, wanted: int) -> bool:
-    """Whether so many tables of a schema are read with all others of it, which takes a few queries."""
-    if wanted <= ONE_BY_ONE:
-        return False
-    count = session.value("SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = %s", schema)
-    return wanted * SHARE >= int(count)
+    groups: list[_Asked] = [(schema, names[first : first + AT_ONCE]) for first in range(0, len(names), AT_ONCE)]
+    if len(groups) > 1:
+        count = session.value("SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = %s", schema)
+        if len(names) * SHARE >= int(count):
+            groups = [(schema, None)]
+    read = [table for group in groups for table in _read(session, group)]
+    found = {folded(table.path, folds=session.folds_names): table for table in read}
+    for name in names:
+        if (table := found.get((schema, name))) is not None:
+            yield from [table] if table.key else _settled(session, table)
 
 
 def await_statements(session: Session, paths: Iterable[Path]) -> None:
@@ -128,16 +122,17 @@ def await_statements(session: Session, paths: Iterable[Path]) -> None:
             # Whatever else is wrong with it, or with the connection, the queries for its columns show.
 
 
-def _settled(session: Session, path: Path, first: Table | None = None) -> list[Table]:
-    """The table of this name, if there is one.
+def _settled(session: Session, table: Table) -> list[Table]:
+    """A table that seems to have no key, as it is.
 
     Each query shows the catalog of its moment. A table that is created again between two queries looks like a mixture
     of both. Chunks and the log disagree with a wrong mixture, and the table is read again. But a table that seems to
     have no key would be refused at once: it is read until two reads agree.
     """
-    before, found = None, _read(session, path)
+    asked = table.schema, [table.name]
+    before, found = None, [table]
     while (seen := [(table.columns, table.key) for table in found if not table.key]) and seen != before:
-        before, found = seen, _read(session, path)
+        before, found = seen, _read(session, asked)
     return found
 
 
@@ -151,8 +146,8 @@ def is_versioned(session: Session, path: Path) -> bool:
     return bool(found)
 
 
-_Asked = tuple[str, str | None] | None
-"""The tables that are asked for: one by schema and name, all of a schema, or all of the server."""
+_Asked = tuple[str, Sequence[str] | None] | None
+"""The tables that are asked for: some of a schema by their names, all of a schema, or all of the server."""
 
 
 def _read(session: Session, asked: _Asked) -> list[Table]:
@@ -163,7 +158,7 @@ def _read(session: Session, asked: _Asked) -> list[Table]:
     columns = _columns(session, asked)
     indexes: dict[Path, dict[str, list[tuple[str | None, str, Any]]]] = {}
     hashed: dict[Path, set[str]] = {}
-    for schema, name, index, column, nullable, part, kind in _ask(session, _UNIQUE_INDEXES, asked):
+    for schema, name, index, column, nullable, part, kind, _ in _in_order(_ask(session, _UNIQUE_INDEXES, asked)):
         indexes.setdefault((schema, name), {}).setdefault(index, []).append((column, nullable, part))
         if kind == "HASH":
             hashed.setdefault((schema, name), set()).add(index)
@@ -198,6 +193,11 @@ def _hash_columns(count: int) -> tuple[Column, ...]:
     return tuple(Column(f"{HASH_COLUMN}{n}", "bigint", unsigned=True, hidden=True) for n in range(1, count + 1))
 
 
+def _in_order(rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Columns of a table or of an index, which the server numbers. It need not keep an order within a UNION."""
+    return sorted(rows, key=lambda row: int(row[-1]))
+
+
 def _by_name(row: tuple[Any, ...]) -> Path:
     return row[0], row[1]
 
@@ -208,15 +208,23 @@ def _ask(session: Session, query: str, asked: _Asked) -> Iterator[tuple[Any, ...
         marks = ", ".join(["%s"] * len(SYSTEM_SCHEMAS))
         yield from session.rows(query.format(where=f"{column} NOT IN ({marks})"), *SYSTEM_SCHEMAS)
         return
-    schema, table = asked
-    if table is None:
+    schema, names = asked
+    if names is None:
         rows = session.rows(query.format(where=f"{column} = %s"), schema)
+    elif session.has_dictionary:
+        marks = ", ".join(["%s"] * len(names))
+        rows = session.rows(query.format(where=f"{column} = %s AND t.table_name IN ({marks})"), schema, *names)
     else:
-        rows = session.rows(query.format(where=f"{column} = %s AND t.table_name = %s"), schema, table)
+        # Only for constants does the server open no other tables.
+        one = query.format(where=f"{column} = %s AND t.table_name = %s")
+        rows = session.rows(
+            " UNION ALL ".join([one] * len(names)), *(part for name in names for part in (schema, name))
+        )
+    wanted = None if names is None else {folded((schema, name), folds=session.folds_names) for name in names}
     for row in rows:
         # information_schema ignores case in comparisons, even if the server's names are case-sensitive.
-        name = row[0], row[1] if table is not None else ""
-        if folded(name, folds=session.folds_names) == folded((schema, table or ""), folds=session.folds_names):
+        path = folded((row[0], row[1]), folds=session.folds_names)
+        if path in wanted if wanted is not None else path[0] == folded((schema, ""), folds=session.folds_names)[0]:
             yield row
 
 
@@ -227,7 +235,7 @@ def _columns(session: Session, asked: _Asked) -> dict[Path, tuple[Column, ...]]:
             if match := _JSON_CHECK.fullmatch(clause):
                 json.add((schema, name, match[1].replace("``", "`").lower()))
     found: dict[Path, list[Column]] = {}
-    for schema, name, *row in _ask(session, _COLUMNS, asked):
+    for schema, name, *row, _ in _in_order(_ask(session, _COLUMNS, asked)):
         column = _column(*row)
         if column.data_type == "longtext" and (schema, name, column.name.lower()) in json:
             column = replace(column, json=True)

@@ -10,6 +10,7 @@ import pytest
 from tests.captures.mysql.table_chunks import binding_of, run, session_on
 from tests.servers.mariadb import Database
 from tidemark.captures.mysql.config import parse_endpoint, parse_resource, replica_id
+from tidemark.captures.mysql.tables import catalog
 from tidemark.captures.mysql.tables.catalog import read_tables
 from tidemark.captures.mysql.tables.columns import Column, Table
 from tidemark.captures.mysql.tables.document_schema import document_schema
@@ -124,10 +125,12 @@ def test_names_are_true_to_case(binlog_database: Database) -> None:
         assert read_tables(session, [(binlog_database.name, "ORDERS")]) == []
 
 
-@pytest.mark.parametrize("others", [0, 60])
+@pytest.mark.parametrize(("at_once", "others"), [(64, 0), (4, 0), (4, 60)])
 def test_many_tables_are_read_as_each_one_is(
-    binlog_database: Database, monkeypatch: pytest.MonkeyPatch, others: int
+    binlog_database: Database, monkeypatch: pytest.MonkeyPatch, at_once: int, others: int
 ) -> None:
+    """Some by their names, or, where most of a schema is wanted, all of it."""
+    monkeypatch.setattr(catalog, "AT_ONCE", at_once)
     keyless = [f"CREATE TABLE k{number} (v INT)" for number in range(2)]
     run(binlog_database, *(f"CREATE TABLE T{n} (id INT PRIMARY KEY, v JSON, UNIQUE (id))" for n in range(10)), *keyless)
     run(binlog_database, *(f"CREATE TABLE other{number} (id INT)" for number in range(others)))
@@ -145,7 +148,8 @@ def test_many_tables_are_read_as_each_one_is(
         together = read_tables(session, [(binlog_database.name, name) for name in names])
     # Of a table its estimate of rows may change from one moment to the next.
     assert [replace(table, estimated_rows=0) for table in together] == [replace(t, estimated_rows=0) for t in alone]
-    assert (len(asked) < len(names) * 2) == (not others)  # All at once, unless too many others would be read as well.
+    assert len(asked) < len(names) * 3  # Each by itself takes four or five, and twice as many without a key.
+    assert any("COUNT(*)" in query for query in asked) == (at_once < len(names))
 
 
 def test_the_identity_changes_with_the_key_and_its_order_only(binlog_database: Database) -> None:
