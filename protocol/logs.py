@@ -96,6 +96,7 @@ class TableProgress(BaseModel):
         reread: Why its rows are or were read again; None if nothing has happened to it.
         seconds_needed: For a reread that is put off: about how long it takes, at the speed of the last chunks of this
             process with one reader; None if unknown.
+        waits_for: What has to end at the source before its backfill begins; None if nothing has.
     """
 
     rows_done: int = 0
@@ -110,6 +111,7 @@ class TableProgress(BaseModel):
     bad_values: dict[str, int] = {}
     reread: Reread | None = None
     seconds_needed: float | None = None
+    waits_for: str | None = None
 
 
 class Progress(BaseModel):

@@ -218,6 +218,9 @@ class Source(ReadsInSnapshots, Protocol):
     def passed(self, barrier: Barrier) -> bool:
         """Whether every transaction that had begun at ``barrier`` has ended, and is visible to snapshots opened now."""
 
+    def awaited(self, barrier: Barrier) -> str:
+        """The transactions for whose end ``passed`` waits, for people; empty if they are not known."""
+
     def split(self, binding: int, cursor: Key | None, until: Key | None, parts: int) -> list[Key]:
         """Keys, in order, that cut the scan's rest into up to ``parts`` ranges of about the same number of rows.
 

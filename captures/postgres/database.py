@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 
 import psycopg
 from pydantic import BaseModel
@@ -13,7 +14,7 @@ from pydantic import BaseModel
 from tidemark.captures.postgres.config import EndpointConfig, ResourceConfig, parse_endpoint, parse_resource
 from tidemark.captures.postgres.log.event_location import LOC_PARTS
 from tidemark.captures.postgres.server.open_preview import standing_failures
-from tidemark.captures.postgres.server.session import LONG_ANSWER_SECONDS, asking, connect
+from tidemark.captures.postgres.server.session import LONG_ANSWER_SECONDS, asking, connect, despite_deadlocks
 from tidemark.captures.postgres.server.slot_names import with_names
 from tidemark.captures.postgres.server.slot_ownership import NOBODY, Owner
 from tidemark.captures.postgres.source import PostgresSource
@@ -88,6 +89,9 @@ class PostgresDatabase(TableDatabase[EndpointConfig, ResourceConfig, psycopg.Con
     ) -> Iterable[SourceError]:
         return standing_failures(session, endpoint, self._owner, self._state, running=running)
 
+    def validate(self, config: JsonObject, bindings: Sequence[Binding]) -> list[list[str]]:
+        return despite_deadlocks(partial(super().validate, config, bindings))
+
     def opened(
         self,
         endpoint: EndpointConfig,
@@ -98,7 +102,7 @@ class PostgresDatabase(TableDatabase[EndpointConfig, ResourceConfig, psycopg.Con
     ) -> PostgresSource:
         if only_reads:
             endpoint = endpoint.model_copy(update={"read_only": True})
-        return PostgresSource(endpoint, bindings, resources, self._owner)
+        return despite_deadlocks(partial(PostgresSource, endpoint, bindings, resources, self._owner))
 
 
 def _discovered(table: Table, endpoint: EndpointConfig) -> DiscoveredBinding:

@@ -34,6 +34,7 @@ from tidemark.captures.postgres.server.session import (
 )
 from tidemark.captures.postgres.server.setup import MadeForCapture, Unpublished
 from tidemark.captures.postgres.server.slot_ownership import NOBODY, Owner
+from tidemark.captures.postgres.server.waiting import running_before
 from tidemark.captures.postgres.tables.captured_tables import CapturedTables
 from tidemark.captures.postgres.values.encodings import NoCharacter, stored, transcoder
 from tidemark.captures.rows.emissions import Emissions
@@ -215,6 +216,10 @@ class PostgresSource(SplitsPages, ReadsInSnapshots):
 
     def passed(self, barrier: Barrier) -> bool:
         return self._snapshot().xmin >= int(barrier)
+
+    def awaited(self, barrier: Barrier) -> str:
+        with asking("looking for the transactions that a backfill waits for"):
+            return running_before(self._session, int(barrier))
 
     def split(self, binding: int, cursor: Key | None, until: Key | None, parts: int) -> list[Key]:
         return self._split(split, binding, cursor, until, parts)

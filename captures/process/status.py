@@ -124,6 +124,7 @@ def _table(backfill: TableBackfill, speed: RateEstimate, now: float) -> TablePro
         error=None if error is None else str(error),
         bad_values=dict(backfill.bad),
         reread=None if backfill.reread is None else backfill.reread.model_copy(),
+        waits_for=backfill.waits_for or None,
     )
     if backfill.reread is not None and backfill.reread.put_off and estimated is not None and backfill.emitted:
         progress.seconds_needed = round(estimated * backfill.seconds / backfill.emitted, 1)
@@ -142,7 +143,14 @@ def _rows_left(table: TableProgress) -> int | None:
 def _moving(progress: Progress) -> tuple[object, ...]:
     """The figures whose change causes a new line. Rates decay by themselves, and do not count."""
     tables = [
-        (table.rows_done, table.state, table.error, table.bad_values, table.reread and table.reread.model_dump())
+        (
+            table.rows_done,
+            table.state,
+            table.error,
+            table.bad_values,
+            table.reread and table.reread.model_dump(),
+            table.waits_for is None,
+        )
         for table in progress.tables.values()
     ]
     return progress.position, tables, progress.held, progress.away_seconds is None, progress.lag_seconds == 0

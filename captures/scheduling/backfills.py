@@ -268,14 +268,14 @@ class Backfills:
                 leave_alone(backfill, backfill.table.outrun(failure))
             elif backfill.barrier is not None and not passed(backfill.barrier):
                 # Such a transaction may have written to the table before its changes were captured: it must end first.
-                logger.info(
-                    "the backfill of %s waits for transactions that were running when it was added",
-                    backfill.table.name,
-                    extra={"barrier": backfill.barrier},
-                )
+                awaited = self._source.awaited(backfill.barrier) or "some whose process is not known"
+                began = not backfill.waits_for
+                backfill.waits_for = f"transactions that were running when the table was added: {awaited}"
+                if began:  # From then on the status tells.
+                    logger.info("the backfill of %s waits for %s", backfill.table.name, backfill.waits_for)
                 backfill.not_before = now + BARRIER_SECONDS
             else:
-                backfill.barrier = None
+                backfill.barrier, backfill.waits_for = None, ""
                 self._begin_snapshot(backfill, now)
         if self.throttle.remaining() > 0:
             return

@@ -50,6 +50,7 @@ class TableBackfill:
         size: Of its next chunks.
         reread_size: Rows that its next chunk may read again by key. How large they are, the first ones show.
         barrier: No chunk is started before the source has passed it.
+        waits_for: Why it has not, for people; empty before that is known.
         base: What the state held of the snapshot of a table without a key; None where there was none.
         kept_snapshot: What the state is to hold of it.
         unopened: No chunk is started before a snapshot is open for it: see ``contract.capabilities.ReadsInSnapshots``.
@@ -77,6 +78,7 @@ class TableBackfill:
     size: ChunkSize
     reread_size: ChunkSize = field(default_factory=lambda: ChunkSize(start=1, smallest=1, largest=REREADS_PER_CHUNK))
     barrier: Barrier | None = None
+    waits_for: str = ""
     base: str | None = None
     kept_snapshot: Callable[[], str | None] | None = None
     unopened: bool = False

@@ -171,6 +171,10 @@ def _print_tables(report: dict[str, Any]) -> None:
     print_table(["table"], ["events", "size", "rows", "of about", "left"], rows, "backfill")
 
 
+def _waiting(state: str, waits_for: str | None) -> str:
+    return f"{state} for {waits_for}" if state == "waiting" and waits_for else state
+
+
 def _backfill(figures: dict[str, Any]) -> tuple[str, str, str, str]:
     """Rows read, estimated rows, time left, and the state of one table's backfill, as text."""
     if "rows_done" not in figures:
@@ -182,5 +186,5 @@ def _backfill(figures: dict[str, Any]) -> tuple[str, str, str, str]:
         f"{figures['rows_done']:,}",
         "" if estimated is None else f"{estimated:,}",
         "" if left is None else duration(left),
-        f"{state}: {figures['error']}" if figures.get("error") else state,
+        f"{state}: {figures['error']}" if figures.get("error") else _waiting(state, figures.get("waits_for")),
     )

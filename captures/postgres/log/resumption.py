@@ -23,6 +23,9 @@ from tidemark.protocol.messages import JsonObject
 
 ANSWER_SECONDS = 30.0
 
+ALTERED_VERSION = 180000
+"""Since this one, a slot's two_phase can be altered."""
+
 _SWITCH = re.compile(r"^\s*(\d+)\s+([0-9A-Fa-f]+/[0-9A-Fa-f]+)", re.MULTILINE)
 
 _CONFLICT = "rows_removed or wal_level_insufficient"
@@ -255,9 +258,10 @@ def check_usable(session: psycopg.Connection, config: EndpointConfig, slot: Slot
     if slot.two_phase:
         raise SourceError(
             "TM-PG-013",
-            f"replication slot {config.slot} was created with two_phase: it sends transactions that are prepared and "
-            "may never be committed",
+            f"replication slot {config.slot} has two_phase: it sends transactions that are prepared and may never be "
+            "committed",
             remedy=(
+                f"{_turned_back(session, config)}"
                 "Configure another `slot`, which the connector creates. Or, if nothing else needs this one, "
                 f"run: {drop_slot(config).as_string(None)}; and let the connector create it again."
             ),
@@ -278,3 +282,14 @@ def check_usable(session: psycopg.Connection, config: EndpointConfig, slot: Slot
             f"replication slot {config.slot} follows the primary's, and cannot be read on this standby",
             remedy="Capture from the primary, or configure another `slot` for this standby.",
         )
+
+
+def _turned_back(session: psycopg.Connection, config: EndpointConfig) -> str:
+    """How to keep the position of a slot whose two_phase was altered; before version 18 it cannot be."""
+    if session.info.server_version < ALTERED_VERSION:
+        return ""
+    return (
+        "If it was altered, turn it back, which keeps the position: connect with psql "
+        f"'replication=database dbname={config.database}', and run ALTER_REPLICATION_SLOT {config.slot} "
+        "(TWO_PHASE false); Otherwise: "
+    )

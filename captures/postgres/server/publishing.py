@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 
 import psycopg
 
 from tidemark.captures.contract.errors import LostPosition, SessionEnded
 from tidemark.captures.postgres.config import EndpointConfig
-from tidemark.captures.postgres.server.session import asking
+from tidemark.captures.postgres.server.session import asking, despite_deadlocks
 from tidemark.captures.postgres.server.setup import (
     Made,
     Unpublished,
@@ -59,6 +60,9 @@ class Publishing:
             SourceError: No table is left.
             SessionEnded: ``ended`` was true while it waited for other transactions.
         """
+        despite_deadlocks(partial(self._publish, ended))
+
+    def _publish(self, ended: Callable[[], bool]) -> None:
         with asking("reading the publication"):
             # This comes before publishing, after which the server would refuse changes of some of them.
             failures = dict(publication_failures(self._session, self._config, self._tables()))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import select
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
@@ -19,6 +20,8 @@ from tidemark.protocol.errors import SourceError
 if TYPE_CHECKING:
     from tidemark.captures.postgres.config import EndpointConfig
     from tidemark.captures.postgres.server.reader_endpoint import ReaderEndpoint
+
+logger = logging.getLogger(__name__)
 
 # Given as start-up options, which win over ALTER ROLE … SET and ALTER DATABASE … SET. Both the walsender and the
 # sessions that read chunks get the same ones: a value must read the same from the log and from a chunk.
@@ -65,7 +68,27 @@ which a runtime takes a connector that says nothing for one that hangs."""
 LONG_ANSWER_SECONDS = 60.0
 """The same for questions about all tables, while nothing else waits for the answer."""
 
+DEADLOCK = "40P01"
+"""SQLSTATE."""
+
+DEADLOCKS = 5
+"""So often in a row a deadlock is taken for an accident."""
+
 T = TypeVar("T")
+
+
+class Deadlock(SourceError):
+    """The server ended a statement of ours to resolve a deadlock: nothing is wrong, and it can be run again."""
+
+
+def despite_deadlocks(attempt: Callable[[], T]) -> T:
+    """What ``attempt`` gives, which is tried again after a deadlock. Raises as it does."""
+    for _ in range(DEADLOCKS - 1):
+        try:
+            return attempt()
+        except Deadlock as deadlock:
+            logger.info("%s; it is tried again", deadlock.message)
+    return attempt()
 
 
 class BoundedConnection(psycopg.Connection):
@@ -299,6 +322,8 @@ def query_failure(error: psycopg.Error, what: str) -> SourceError:
     reason = error.diag.message_primary or " ".join(str(error).split()) or type(error).__name__
     if error.sqlstate == "42501":
         return SourceError("TM-PG-008", f"{what}: {reason}")
+    if error.sqlstate == DEADLOCK:
+        return Deadlock("TM-PG-020", f"{what}: {reason}")
     if error.sqlstate in ("42P01", "3F000"):
         return TableAway("TM-PG-007", f"{what}: {reason}")
     if isinstance(error, psycopg.OperationalError):

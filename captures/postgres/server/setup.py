@@ -16,7 +16,7 @@ from psycopg import pq, sql
 
 from tidemark.captures.contract.errors import LostPosition
 from tidemark.captures.postgres.config import EndpointConfig
-from tidemark.captures.postgres.server.session import in_recovery, refusal
+from tidemark.captures.postgres.server.session import DEADLOCK, Deadlock, in_recovery, refusal
 from tidemark.captures.postgres.server.waiting import run_patiently
 from tidemark.captures.postgres.tables.columns import Table
 from tidemark.protocol.errors import SourceError
@@ -192,6 +192,8 @@ def ensure_publication(
             f"{config.user} may not publish the tables: {message}",
             remedy=f"Run, as the tables' owner: {statement.as_string(session)};",
         )
+    if state == DEADLOCK:
+        raise Deadlock("TM-PG-020", f"publishing tables in {config.publication}: {message}")
     if result is None or result.status != pq.ExecStatus.COMMAND_OK:
         raise SourceError("TM-PG-019", f"publishing tables in {config.publication}: {message} (SQLSTATE {state})")
     if exists:

@@ -33,12 +33,25 @@ SETTING_SECONDS = 30.0
 # A role without pg_read_all_stats sees the process and the user, but neither the age nor the statement. A prepared
 # transaction has no process: the transaction id that the server waits for identifies it.
 _AWAITED = """
-SELECT a.pid::text, a.usename, extract(epoch FROM now() - a.xact_start)::bigint, a.query
+SELECT a.pid::text, a.usename, extract(epoch FROM now() - a.xact_start)::bigint, a.state, a.query
 FROM pg_catalog.pg_stat_activity a WHERE a.pid = ANY(pg_catalog.pg_blocking_pids(%(pid)s))
 UNION ALL
-SELECT NULL, p.owner, extract(epoch FROM now() - p.prepared)::bigint, p.gid
+SELECT NULL, p.owner, extract(epoch FROM now() - p.prepared)::bigint, NULL, p.gid
 FROM pg_catalog.pg_prepared_xacts p JOIN pg_catalog.pg_locks l ON l.transactionid = p.transaction
 WHERE l.pid = %(pid)s AND NOT l.granted
+"""
+
+# Every transaction with an id holds the lock of it, and everybody may see that.
+_RUNNING = """
+SELECT DISTINCT a.pid::text, coalesce(a.usename, p.owner),
+       extract(epoch FROM now() - coalesce(a.xact_start, p.prepared))::bigint, a.state, coalesce(a.query, p.gid)
+FROM pg_catalog.pg_locks l
+LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
+LEFT JOIN pg_catalog.pg_prepared_xacts p ON l.pid IS NULL AND p.transaction = l.transactionid
+WHERE l.locktype = 'transactionid' AND l.granted AND l.mode = 'ExclusiveLock' AND coalesce(a.pid::text, p.gid) <> ''
+  AND age(l.transactionid) > age(%(barrier)s::text::xid)
+ORDER BY 3 DESC NULLS LAST
+LIMIT 10
 """
 
 _NAME = r'(?:[a-z_][\w$]*|"(?:[^"]|"")+")'
@@ -110,6 +123,16 @@ def run_patiently(
         connection.finish()
 
 
+def running_before(session: psycopg.Connection, barrier: int) -> str:
+    """The transactions with an id below ``barrier`` that have not ended, for people; empty if none is to be seen.
+
+    Raises:
+        psycopg.Error: The server refuses.
+    """
+    found = stored_rows(session, _RUNNING, {"barrier": str(barrier % (1 << 32))}, foreign=True)
+    return "; ".join(_in_words(*row) for row in found)
+
+
 def _cancel(connection: pq.abc.PGconn) -> None:
     """Cancels the statement: the server does not notice that the client is gone, and would complete it."""
     try:
@@ -131,9 +154,11 @@ def _say_who_is_waited_for(session: psycopg.Connection, what: str, pid: int, *, 
     logger.warning("%s waits for these transactions to end: %s", what, "; ".join(said))
 
 
-def _in_words(pid: str | None, user: str | None, seconds: int | None, text: str | None) -> str:
+def _in_words(pid: str | None, user: str | None, seconds: int | None, state: str | None, text: str | None) -> str:
     who = f"process {pid} of user {user}" if pid else f"the prepared transaction {text} of user {user}"
     if seconds is None:
         return f"{who} (for details: GRANT pg_read_all_stats)"
     command = command_of(text) if pid else ""
-    return f"{who}, whose transaction has been open for {seconds} s" + (f": {command} …" if command else "")
+    last = f"{state}, last statement" if state and state != "active" else state
+    said = f" ({last}: {command} …)" if command and last else f" ({state})" if state else ""
+    return f"{who}, whose transaction has been open for {seconds} s{said}"

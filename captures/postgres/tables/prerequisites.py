@@ -122,11 +122,34 @@ def log_failures(
         yield SourceError("TM-PG-022", f"{name}: key names unknown columns: {', '.join(unknown)}")
     if excluded := sorted(set(key) & set(resource.exclude)):
         yield SourceError("TM-PG-022", f"{name}: the key column {', '.join(excluded)} cannot be excluded")
+    if generated := [column.name for column in table.columns if column.generated and column.name in key]:
+        yield SourceError(
+            "TM-PG-022",
+            f"{name}: the key column {', '.join(generated)} is generated, and the log does not carry its values",
+            remedy="Choose another `key`, for example the columns from which it is generated, if they are unique.",
+        )
+        return  # The replica identity cannot have it either, for the same reason.
     if not key and resource.scan == "key":
         yield SourceError("TM-PG-009", f"{name} has no primary key and no unique index over columns that are not null")
-    yield from identity_failures(table, key)
+    yield from _identity_failures(table, key)
     if resource.key is not None and set(key) <= columns:
         yield from null_key_failures(session, table, key)
+
+
+def _identity_failures(table: Table, key: Sequence[str]) -> Iterator[SourceError]:
+    """Those of ``identity_failures``, where a generated column is the cause with that."""
+    columns = {name for store in table.stores for name in store.identified_by}
+    generated = sorted(column.name for column in table.columns if column.generated and column.name in columns)
+    for failure in identity_failures(table, key):
+        if key or not generated:
+            yield failure
+            continue
+        yield SourceError(
+            failure.code,
+            f"{table.qualified_name}: the column {', '.join(generated)} of its key is generated, and the log does not "
+            "carry its values: nothing identifies its rows",
+            remedy=failure.remedy,
+        )
 
 
 def document_failures(resource: ResourceConfig, table: Table) -> Iterator[SourceError]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 
 import pytest
+from psycopg.pq import ExecStatus
 
 from tests.captures.postgres.log_reading import binding
 from tests.captures.remedies import statements
@@ -20,6 +22,7 @@ from tidemark.captures.postgres.config import parse_endpoint, parse_resource
 from tidemark.captures.postgres.database import PostgresDatabase
 from tidemark.captures.postgres.log.lsn import format_lsn, parse_lsn
 from tidemark.captures.postgres.log.resumption import ServerLog, Slot, check_log
+from tidemark.captures.postgres.server.session import connect_pq
 from tidemark.captures.postgres.source import PostgresSource
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.messages import CaptureSpec, JsonObject
@@ -131,6 +134,29 @@ def test_a_slot_that_decodes_what_is_prepared(any_database: Database, two_phase:
         PostgresDatabase().validate(config, [binding("users")])
     with opened(any_database, any_database.name) as source, pytest.raises(SourceError, match=r"TM-PG-013.*two_phase"):
         source.start_position(None, None)
+
+
+def test_a_slot_whose_two_phase_is_altered_and_turned_back_keeps_the_position(database: Database) -> None:
+    prepare(database, USERS)
+    cursor, identity = applied(database)
+    slot = database.name[-60:]
+    replication = connect_pq(parse_endpoint(database.config()), replication=True)
+    try:
+        if replication.server_version < 180000:
+            pytest.skip("before version 18 a slot's two_phase cannot be altered")
+        assert (
+            replication.exec_(f"ALTER_REPLICATION_SLOT {slot} (TWO_PHASE true)".encode()).status
+            == ExecStatus.COMMAND_OK
+        )
+        with opened(database, database.name) as source, pytest.raises(SourceError, match=r"TM-PG-013") as raised:
+            source.start_position(cursor, identity)
+        found = re.search(r"run (ALTER_REPLICATION_SLOT [^;]*);", raised.value.remedy)
+        assert found is not None, raised.value.remedy
+        assert replication.exec_(found[1].encode()).status == ExecStatus.COMMAND_OK
+    finally:
+        replication.finish()
+    with opened(database, database.name) as source:
+        assert source.format_position(source.start_position(cursor, identity)) == cursor
 
 
 @pytest.mark.parametrize(

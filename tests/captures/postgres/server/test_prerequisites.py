@@ -134,6 +134,20 @@ def test_an_owner_adds_its_tables_to_the_publication(database: Database, role: s
         second.until(lambda c: any("added 1 tables" in line["message"] for line in c.logs))
 
 
+def test_a_key_that_is_generated(database: Database) -> None:
+    generated = "no int GENERATED ALWAYS AS (id * 2) STORED"
+    prepare(database, f"CREATE TABLE one (id int, {generated} PRIMARY KEY)", f"CREATE TABLE two (id int, {generated})")
+    prepare(database, "ALTER TABLE two REPLICA IDENTITY FULL")
+    (said,) = [one.message for one in failures(database, "one") if one.code == "TM-PG-018"]
+    assert "the column no of its key is generated, and the log does not carry its values" in said
+    settings = parse_endpoint(endpoint(database))
+    resources = [parse_resource({**binding("two").resource_config, "key": ["no"]})]
+    with connect(settings) as session:
+        found = unmet(session, settings, resources, bound_tables(session, resources, settings.publication)).all
+    (said,) = [one.message for one in found if one.code == "TM-PG-022"]
+    assert "the key column no is generated, and the log does not carry its values" in said
+
+
 def test_generated_columns_that_would_end_all_updates(database: Database) -> None:
     if database.version < 18:
         pytest.skip("from version 18 on")

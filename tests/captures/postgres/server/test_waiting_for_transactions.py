@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.captures.postgres.encoded_databases import InEncoding
-from tests.captures.session import Json, Session, session
+from tests.captures.session import Json, Session, bindings, session
 from tests.captures.source_tables import BOUND, FILL, USERS, endpoint, prepare, table_rows
 from tests.servers.deadline import wait_until
 from tests.servers.postgres import Database, fresh_database, own_server
@@ -51,6 +51,50 @@ def test_a_transaction_that_stays_open(any_database: Database) -> None:
         old.commit()
         capture.until(Session.done)
         assert capture.rows() == table_rows(any_database)
+
+
+def test_a_table_that_is_added_says_for_what_its_backfill_waits(database: Database) -> None:
+    config, state = _begun(database)
+    with writing(database, "INSERT INTO unrelated VALUES (1, 'nobody should see this')") as old:
+        words = [f"process {old.info.backend_pid} of user postgres", "open for", "idle in transaction", "INSERT INTO"]
+        _says_for_what(config, state, words, old.commit)
+
+
+def test_a_table_that_is_added_waits_for_a_prepared_transaction() -> None:
+    with own_server({"max_prepared_transactions": "2"}) as server, fresh_database(server, "prepared") as database:
+        config, state = _begun(database)
+        with writing(database, "INSERT INTO unrelated VALUES (1, 'nobody should see this')") as old:
+            old.execute("PREPARE TRANSACTION 'stays'")
+        words = ["the prepared transaction stays of user postgres", "open for"]
+        _says_for_what(config, state, words, lambda: prepare(database, "COMMIT PREPARED 'stays'"))
+
+
+def _begun(database: Database) -> tuple[Json, Json]:
+    """A capture of users that has ended, beside tables that it does not have."""
+    prepare(database, USERS, FILL, "CREATE TABLE others (id int PRIMARY KEY)", "INSERT INTO others VALUES (1)")
+    prepare(database, "CREATE TABLE unrelated (id int, secret text)")
+    config = endpoint(database)
+    with session(config, BOUND, stop=True) as capture:
+        assert capture.finish() == 0
+    return config, capture.state
+
+
+def _says_for_what(config: Json, state: Json, words: list[str], end: Callable[[], None]) -> None:
+    """Another table is added, and its backfill waits until ``end``: log and status say so in these words."""
+    with session(config, [*BOUND, *bindings("public.others")], state) as again:
+        wait_until(lambda: said(again, "the backfill of public.others waits for", *words), 30, "it is said")
+        wait_until(lambda: all(word in waits_for(again) for word in words), 30, "the status says it, too")
+        assert not said(again, "nobody should see this") and "nobody" not in waits_for(again)
+        end()
+        again.until(Session.done)
+        wait_until(lambda: not waits_for(again), 30, "nothing is waited for any more")
+        assert len(said(again, "the backfill of public.others waits for")) == 1
+
+
+def waits_for(capture: Session) -> str:
+    """What the last status line says of the table that was added."""
+    lines = [line["fields"] for line in capture.logs if line.get("eventType") == "connectorStatus"]
+    return (lines[-1]["tables"]["public.others"]["waits_for"] or "") if lines else ""
 
 
 @pytest.mark.slow
