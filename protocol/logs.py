@@ -54,6 +54,12 @@ class RereadCause(BaseModel):
     emptied: bool = False
     avoid: str = ""
 
+    @property
+    def text(self) -> str:
+        """What happened, to what, and where in the log."""
+        columns = f" ({', '.join(self.columns)})" if self.columns else ""
+        return f"{self.name}{columns} at {self.at}"
+
 
 class Reread(BaseModel):
     """The last time that the rows of a table were or are read again because of what happened to it.
@@ -71,6 +77,11 @@ class Reread(BaseModel):
     begun: str = ""
     ended: str = ""
     bytes_done: int = 0
+
+    @property
+    def why(self) -> str:
+        """All causes."""
+        return ", ".join(cause.text for cause in self.causes)
 
     @property
     def empties(self) -> bool:

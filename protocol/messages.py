@@ -358,10 +358,15 @@ class Checkpoint(Message):
 
 
 class BackfillBegin(Message):
-    """A binding is read again from here on: its earlier documents are void. Pending until the next checkpoint."""
+    """A binding is read again from here on: its earlier documents are void. Pending until the next checkpoint.
+
+    Attributes:
+        why: What has happened to the table, for people. Only for tidemark's runtime; absent if nothing has.
+    """
 
     kind: ClassVar[str] = "backfillBegin"
     binding: Count = 0
+    why: str | None = None
 
 
 class BackfillComplete(Message):

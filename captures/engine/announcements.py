@@ -41,7 +41,9 @@ class Announcements:
     def begin(self, backfill: TableBackfill) -> None:
         """Announces the begin of a backfill, if configured: downstream discards the table's earlier documents."""
         if self._source.options.announced:
-            self._write(BackfillBegin(binding=backfill.table.binding))
+            reread = backfill.reread if self._source.options.identifies_columns else None
+            why = None if reread is None or reread.ended else reread.why
+            self._write(BackfillBegin(binding=backfill.table.binding, why=why))
             backfill.begun = True
 
     def ends(self) -> None:

@@ -68,11 +68,17 @@ class CollectionGenerations:
         self._schemas = [*(known for known in self._schemas if known != schema), schema]
         return 1 if self._newest is None else self._newest.number
 
-    def begin(self, schema: TableSchema, offset: int) -> Generation:
-        """A new generation from this offset on, as the table has this schema. It is not whole."""
+    def begin(self, schema: TableSchema, offset: int, said: str | None = None) -> Generation:
+        """A new generation from this offset on, as the table has this schema. It is not whole.
+
+        Args:
+            said: Why it begins, if the connector says so.
+        """
         number = 1 if self._newest is None else self._newest.number + 1
-        why = "" if number == 1 else self.departed or departure(self._schemas, schema) or "the table is read again"
-        self._newest = Generation(collection=self._collection, number=number, begin=offset, why=why)
+        why = said or self.departed or departure(self._schemas, schema) or "the table is read again"
+        self._newest = Generation(
+            collection=self._collection, number=number, begin=offset, why=why if number > 1 else ""
+        )
         self._schemas, self._fills = [], {}  # A schema that no event comes under binds none.
         self.filled(schema)
         self.departed = ""

@@ -59,11 +59,10 @@ class TableReread:
     def lines(self, file: str, now: datetime) -> Iterator[str]:
         """For people. ``file`` is the capture file's path."""
         for number, cause in enumerate(self.reread.causes):
-            columns = f" ({', '.join(cause.columns)})" if cause.columns else ""
             time = time_of(cause.time)
             ago = "" if time is None else f", {duration((now - time).total_seconds())} ago"
             begin = f"reread   {self.name}, {self.state}" if number == 0 else "         and"
-            yield f"{begin}: {cause.name}{columns} at {cause.at}{ago}"
+            yield f"{begin}: {cause.text}{ago}"
         yield f"         {self._cost(file)}"
         if self.reread.put_off:
             yield f"         to begin it: {self._command(file)}"

@@ -66,14 +66,17 @@ class BoundTable:
             self._handle = self._bind(self._generations)
         return self._handle
 
-    def begin(self, batch: Batch) -> bool:
+    def begin(self, batch: Batch, why: str | None = None) -> bool:
         """The table is read from the start: once that is over, what came before counts no more.
+
+        Args:
+            why: As the connector says; None if it does not.
 
         Returns:
             Whether anything did.
         """
         had_events = not self._generations.is_new
-        batch.generations.append(self._generations.begin(self._bind(None).schema, batch.next_offset))
+        batch.generations.append(self._generations.begin(self._bind(None).schema, batch.next_offset, why))
         self._handle = None
         return had_events
 

@@ -264,7 +264,7 @@ class Session:
                     bound.announce(self._batch)
             elif isinstance(response, BackfillComplete):
                 bound.complete(self._batch)
-            elif bound.begin(self._batch):
+            elif bound.begin(self._batch, response.why):
                 self._add(response.binding, [TRUNCATED])
             return
         if response.state is not None:

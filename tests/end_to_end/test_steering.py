@@ -11,6 +11,7 @@ import pytest
 from tests.end_to_end.capture import Capture
 from tests.servers.deadline import wait_until
 from tests.workload.tables import Database, create_tables, source_of
+from tidemark.protocol.changelog import ChangeLog
 from tidemark.runtime.progress.status_file import read_status
 
 ROWS = 3000
@@ -126,3 +127,5 @@ def test_a_reread_waits_for_a_person(each_database: Database, tmp_path: Path) ->
         run("UPDATE u SET c = c + 1")
     capture.catch_up()
     assert capture.differences({f"{source.schema}.u": ["id"]}) == []
+    newest = ChangeLog(capture.log).summary().newest(f"{source.schema}/u")
+    assert newest is not None and newest.number == 2 and "unlike_before at " in newest.why

@@ -47,11 +47,12 @@ def _in_connector(reach: Callable[[str], None]) -> None:
     from tidemark.captures.engine.checkpoints import Checkpoints
     from tidemark.protocol.messages import BackfillBegin, BackfillComplete
 
+    places: dict[type[Any], str] = {BackfillBegin: BEGIN, BackfillComplete: WHOLE}
     written: list[str] = []
     write, durable = Announcements._write, Checkpoints.durable
 
     def writing(self: Announcements, message: Any) -> None:
-        what = {BackfillBegin: BEGIN, BackfillComplete: WHOLE}.get(type(message))
+        what = places.get(type(message))
         if what is not None:
             reach(failpoint(CONNECTOR, "before", what))
             written.append(what)
