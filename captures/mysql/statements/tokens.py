@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tidemark.captures.mysql.statements.sql_mode import NONE, SqlMode
 
 _TOKEN = r"""
-    (?P<blank>[ \t\n\v\f\r]+ | (?:--(?=[\x00-\x20\x7f]|\Z)|\#)[^\n\0]* | /\*(?!{executed})(?s:.*?)\*/)
+    (?P<blank>[ \t\n\v\f\r]+ | (?:--(?=[\x00-\x20\x7f]|\Z)|\#)[^\n\0]* | /\*(?!{executed})(?s:.*?)(?:\*/|(?=\0)|\Z))
     | (?P<executed>/\*{executed}(?:\d{{5,6}})?)
     | (?P<closed>\*/)
     | `(?P<ticked>(?:[^`]|``)*)`
@@ -18,7 +18,7 @@ _TOKEN = r"""
     | (?P<word>[0-9A-Za-z_$\u0080-\U0010ffff]+)
     | (?P<mark>.)
 """
-"""White space and control characters are those of ASCII: others are characters of a name."""
+"""White space and control characters are those of ASCII: others are characters of a name. No comment hides a NUL."""
 
 _LIMIT = 1 << 20
 """Characters of a statement that are looked at: definitions are shorter."""

@@ -111,7 +111,8 @@ class Definitions:
             named |= {column.name for column in now if column.name.lower() in others and column.name not in before}
         if alteration.texts:
             named |= {column.name for column in (*self._now.values(), *now) if column.charset is not None}
-        self._explain({*named, *alteration.left(), *(new for _, new in alteration.renamed)}, position)
+        explained = {*named, *alteration.left(), *alteration.redefaulted, *(new for _, new in alteration.renamed)}
+        self._explain(explained, position)
         self._now, self._as_of = {column.name: column for column in now}, as_of
         if before is None:
             return ()
@@ -129,7 +130,8 @@ class Definitions:
                 other |= column.name in named and _is_numbered(known, column, mode)
             if other and not column.hidden:
                 found.append(column.name)
-            if other or known is None or not _same_to_others(known, column):
+            padded = column.data_type == "char" and mode & SqlMode.PAD_CHAR_TO_FULL_LENGTH
+            if other or padded or known is None or not _same_to_others(known, column):
                 redefined.append(column.name)
         found += _generated_from(redefined, [column for column in now if column.name not in found])
         self._named |= named

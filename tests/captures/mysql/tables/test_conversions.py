@@ -166,6 +166,15 @@ def test_what_is_generated_from_a_column_that_is_redefined() -> None:
             definitions = Definitions((first, second, text), 0, captured=True)
 
 
+def test_what_is_generated_from_a_char_that_is_filled_up() -> None:
+    """A copy of the rows makes it anew."""
+    char = replace(TEXT, name="b", data_type="char")
+    generated = replace(DOUBLE, expression="`b` = 'x'")
+    for mode, found in ((STRICT, ()), (STRICT | SqlMode.PAD_CHAR_TO_FULL_LENGTH, ("a",))):
+        definitions = Definitions((generated, char), 0, captured=True)
+        assert converted(definitions, Alteration(), 10, 10, generated, char, mode=mode) == found
+
+
 def test_a_column_that_begins_to_count_up() -> None:
     """NULL and 0 become numbers; without NULL, a mode leaves 0 as it is."""
     number = replace(INT, nullable=False)

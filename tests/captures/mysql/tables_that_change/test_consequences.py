@@ -8,25 +8,27 @@ from typing import Any
 
 import pytest
 
-from tests.captures.changes_page import markdown
+from tests.captures.changes_page import kept, markdown
 from tests.captures.mysql.captured_log import CapturedLog, captured_log
 from tests.captures.mysql.log.test_stream import global_setting
 from tests.captures.mysql.table_chunks import run
-from tests.captures.mysql.tables_that_change.consequences import CHANGES
 from tests.captures.session import bindings, session
 from tests.servers.mariadb import Database
 from tidemark.captures.contract.table_changes import Consequence, TableChange
+from tidemark.captures.mysql.statements.keeping_clauses import KEEPING
+from tidemark.captures.mysql.tables.table_changes import CHANGES
 from tidemark.protocol.environment import RUNTIME
 
 COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 
 TABLE = (
     "CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT, u INT NOT NULL, secret INT, v VARCHAR(20) CHARACTER SET latin1, "
-    "e ENUM('x', 'y'), g INT AS (b + 1) VIRTUAL)"
+    "e ENUM('x', 'y'), g INT AS (b + 1) VIRTUAL, c CHAR(9))"
 )
 PARTITIONED = (
     f"{TABLE} PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (99))"
 )
+COMPARED = f"{TABLE.removesuffix(')')}, same INT AS (v = 'X') STORED)"
 SWAP = ["CREATE TABLE other LIKE t", "RENAME TABLE t TO old, other TO t"]
 
 EXAMPLES: dict[str, list[list[str]]] = {
@@ -69,6 +71,20 @@ EXAMPLES: dict[str, list[list[str]]] = {
         ["ALTER TABLE t CONVERT TO CHARACTER SET ascii"],
         ["ALTER TABLE t MODIFY e ENUM('x', 'renamed')"],
         ["ALTER TABLE t ADD COLUMN s SERIAL"],
+        ["ALTER TABLE t ADD UNIQUE (u)", "ALTER TABLE t MODIFY u INT NOT NULL AUTO_INCREMENT"],
+        ["ALTER TABLE t ADD COLUMN ts TIMESTAMP NULL", "ALTER TABLE t MODIFY ts TIMESTAMP NOT NULL DEFAULT now()"],
+        ["SET sql_mode = 'STRICT_ALL_TABLES,PAD_CHAR_TO_FULL_LENGTH'", "ALTER TABLE t MODIFY c VARCHAR(9)"],
+        [COMPARED, "ALTER TABLE t MODIFY v VARCHAR(20) CHARACTER SET latin1 COLLATE latin1_bin"],
+        ["ALTER TABLE t MODIFY b BIGINT"],
+    ],
+    "values of the key": [
+        ["ALTER TABLE t DROP PRIMARY KEY, DROP id, ADD id INT NOT NULL AUTO_INCREMENT, ADD PRIMARY KEY (id)"],
+        ["ALTER TABLE t MODIFY id INT AUTO_INCREMENT"],
+        ["ALTER TABLE t CHANGE id u INT NOT NULL, CHANGE u id INT NOT NULL, DROP PRIMARY KEY, ADD PRIMARY KEY (id)"],
+    ],
+    "not known": [
+        [PARTITIONED, "ALTER TABLE t --\nDROP PARTITION p0"],
+        ["ALTER TABLE t ADD dx DATE NOT NULL, ADD dy DATE NOT NULL", "ALTER TABLE t ADD PERIOD FOR p (dx, dy)"],
     ],
     "captured otherwise": [["SELECT 1"]],
     "put back": [],
@@ -135,7 +151,7 @@ OF_A_TABLE = [change for change in CHANGES if EXAMPLES[change.name]]
 TOGETHER = ("another table",)
 """What is read once all of it has happened."""
 
-ONLY_MARIADB = ("ALTER IGNORE", "CREATE OR REPLACE", "ADD SYSTEM VERSIONING")
+ONLY_MARIADB = ("ALTER IGNORE", "CREATE OR REPLACE", "ADD SYSTEM VERSIONING", "PERIOD FOR")
 
 
 def followed(log: CapturedLog) -> tuple[Consequence, str]:
@@ -157,7 +173,8 @@ def test_every_row_has_examples() -> None:
 
 
 def test_the_page_shows_the_list() -> None:
-    assert markdown(CHANGES) in Path("docs/mysql.md").read_text()
+    page = Path("docs/mysql.md").read_text()
+    assert markdown(CHANGES) in page and kept(KEEPING) in page
 
 
 @pytest.mark.parametrize("metadata", ["FULL", "NO_LOG"])
@@ -170,7 +187,7 @@ def test_what_follows(binlog_database: Database, change: TableChange, metadata: 
             statements = [statement.format(database=database.name) for statement in example]
             if database.is_mysql and any(part in statement for part in ONLY_MARIADB for statement in statements):
                 continue
-            made = statements.pop(0) if statements[0] == PARTITIONED else TABLE
+            made = statements.pop(0) if statements[0] in (PARTITIONED, COMPARED) else TABLE
             run(database, "DROP TABLE IF EXISTS t, other, old, elsewhere, x, _t_gho, _t_del", made)
             if change.name == "a row without its key":
                 # Its key is not the primary key, and MySQL logs no more than that.

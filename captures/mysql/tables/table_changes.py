@@ -1,4 +1,7 @@
-"""The list of docs/mysql.md: what may change of a captured table on MySQL and MariaDB, and what follows."""
+"""The changes of a table that matter to its capture, and their consequences: the list in docs/mysql.md.
+
+What is in none of these, and in no entry of ``tidemark.captures.mysql.statements.keeping_clauses``, is ``UNKNOWN``.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,30 @@ from tidemark.captures.contract.table_changes import Consequence, TableChange
 
 _STATEMENT = "the statement in the log"
 
+VALUES = TableChange(
+    "values are given",
+    "`ADD COLUMN` with any other default (`UUID()`, `CURRENT_TIMESTAMP`, `AUTO_INCREMENT`), a type, length or "
+    "character set that may convert values, removed or renamed labels, `NOT NULL` of a `timestamp` or without a strict "
+    "`sql_mode`, `AUTO_INCREMENT` of a column that did not count up, a `char` that becomes another type under "
+    "`PAD_CHAR_TO_FULL_LENGTH`, the expression of a generated column, or the type, character set or collation of a "
+    "column that it is made from",
+    _STATEMENT,
+    Consequence.READ_AGAIN,
+)
+KEY_VALUES = TableChange(
+    "values of the key",
+    "any of these in a column of the key; a column of the key that is dropped and added again, renamed, or swapped "
+    "with another",
+    _STATEMENT,
+    Consequence.EMPTIED,
+)
+UNKNOWN = TableChange(
+    "not known",
+    "a clause of `ALTER TABLE` that is in neither list, or a statement of another kind that names the table and is not "
+    "known",
+    _STATEMENT,
+    Consequence.EMPTIED,
+)
 CHANGES = (
     TableChange(
         "columns come and go",
@@ -17,7 +44,8 @@ CHANGES = (
     ),
     TableChange(
         "nothing of a row",
-        "indexes other than the key, added or reorganized partitions, comments, defaults, the engine's options",
+        "clauses [that keep all values](#clauses-that-keep-all-values): indexes other than the key, constraints, "
+        "comments, defaults, options, rebuilds, added or reorganized partitions",
         _STATEMENT,
         Consequence.NOTHING,
     ),
@@ -39,14 +67,7 @@ CHANGES = (
         _STATEMENT,
         Consequence.NOTHING,
     ),
-    TableChange(
-        "values are given",
-        "`ADD COLUMN` with any other default (`UUID()`, `CURRENT_TIMESTAMP`, `AUTO_INCREMENT`), a type, length or "
-        "character set that may convert values, removed or renamed labels, `NOT NULL` without a strict `sql_mode`, the "
-        "expression of a generated column",
-        _STATEMENT,
-        Consequence.READ_AGAIN,
-    ),
+    VALUES,
     TableChange(
         "captured otherwise",
         "a column is no longer in `exclude`, or is hashed or no longer hashed",
@@ -65,6 +86,7 @@ CHANGES = (
         f"{_STATEMENT}; if the capture was stopped then, the next start",
         Consequence.EMPTIED,
     ),
+    KEY_VALUES,
     TableChange(
         "rows go unsaid",
         "`ALTER IGNORE TABLE`, `REPAIR TABLE`",
@@ -77,6 +99,7 @@ CHANGES = (
         _STATEMENT,
         Consequence.EMPTIED,
     ),
+    UNKNOWN,
     TableChange(
         "another table",
         "another table takes the name: `RENAME`, names that are swapped (also between captured tables, and at the end "
@@ -111,7 +134,7 @@ CHANGES = (
     ),
     TableChange(
         "history among the rows",
-        "`ADD SYSTEM VERSIONING`; an engine that stores no rows",
+        "`ADD SYSTEM VERSIONING`, until `DROP SYSTEM VERSIONING`; an engine that stores no rows",
         _STATEMENT,
         Consequence.SET_ASIDE,
         "TM-MY-007",
