@@ -91,7 +91,7 @@ def noted_columns(noted: JsonObject) -> list[CatalogColumn]:
     numbered = sorted((int(number), column) for number, column in noted["columns"].items())
     return [
         CatalogColumn(number, name, type_oid, typmod, written)
-        for number, (name, type_oid, typmod, mark, written, _) in numbered
+        for number, (name, type_oid, typmod, mark, written, *_) in numbered
         if mark != "generated"
     ]
 

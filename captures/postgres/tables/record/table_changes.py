@@ -180,6 +180,13 @@ COLUMN_WRITTEN = TableChange(
     Consequence.READ_AGAIN,
     avoid="Change the values by UPDATE instead of `USING`.",
 )
+KEY_ORDER = TableChange(
+    "key_order",
+    "A column of the key has another collation: a scan by key goes in its order",
+    _BEFORE_CHUNK,
+    Consequence.READ_AGAIN,
+    avoid="Leave the collation of the key as it is, and add an index with the other one.",
+)
 EXPRESSION_DROPPED = TableChange(
     "expression_dropped",
     "A generated column, which is left out, becomes an ordinary column (`DROP EXPRESSION`)",

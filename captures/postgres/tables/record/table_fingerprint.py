@@ -11,7 +11,8 @@
      "partitions": {"16424": ["740", "public.t_1"]},  see TableRecord.partitions
      "attributes": 3,                      see TableRecord.attributes
      "identified": true,                   schemas have always had the columns' identities
-     "columns": {"1": ["id", 23, -1, "", "740", []]}}     by number: name, type, modifier, mark, written, types
+     "columns": {"1": ["id", 23, -1, "", "740", []]}}     by number: name, type, modifier, mark, written, types,
+                                                          and in the key collation
 
 ``tidemark.captures.postgres.tables.record.shown_changes`` adds what the log has shown since then.
 """
@@ -98,7 +99,7 @@ def fingerprint(
         "since": since,
         "readable": record.readable and not record.hidden,
         "attributes": record.attributes,
-        "columns": {str(column.number): _kept(column, resource) for column in record.columns},
+        "columns": {str(column.number): _kept(column, resource, key) for column in record.columns},
     }
     if record.partitions is not None:
         made["partitions"] = record.partitions
@@ -142,7 +143,8 @@ def difference(
     found += of_partitions
     rewritten = [store for store in record.rewritten(before["files"]) if store not in joined]
     of_columns = _of_columns(before, record, resource, key, handling, rewritten=bool(rewritten))
-    if Consequence.EMPTIED in (_of_values(change, not set(key).isdisjoint(columns)) for change, columns in of_columns):
+    of_values = [each for each in of_columns if each.change is not changes.KEY_ORDER]
+    if Consequence.EMPTIED in (_of_values(change, not set(key).isdisjoint(columns)) for change, columns in of_values):
         found.append(Found(changes.KEY_VALUES))
     found += of_columns
     return Difference(tuple(found), tuple(rewritten), tuple(joined))
@@ -255,7 +257,9 @@ def _added_as_told(noted: JsonObject, record: TableRecord, column: ColumnRecord,
 def _altered(
     known: list[Any], column: ColumnRecord, resource: ResourceConfig, handling: Handling | None, *, rewritten: bool
 ) -> Iterable[TableChange]:
-    name, type_oid, typmod, mark, written, _ = known
+    name, type_oid, typmod, mark, written, _, *order = known
+    if order and order != [column.collation]:
+        yield changes.KEY_ORDER
     if mark == "generated":
         yield changes.EXPRESSION_DROPPED
     elif mark != _mark(column, resource):
@@ -286,9 +290,10 @@ def _of_types(noted: JsonObject, known: list[Any] | None, column: ColumnRecord) 
             yield changes.LABELS_ADDED if only_added(was, part.parts) else changes.LABELS_RENAMED
 
 
-def _kept(column: ColumnRecord, resource: ResourceConfig) -> list[Any]:
+def _kept(column: ColumnRecord, resource: ResourceConfig, key: Sequence[str]) -> list[Any]:
     types = [[part.oid, token(part.parts)] for part in column.types if part.parts]
-    return [column.name, column.type, column.typmod, _mark(column, resource), column.written, types]
+    order = [column.collation] if column.collation and column.name in key else []
+    return [column.name, column.type, column.typmod, _mark(column, resource), column.written, types, *order]
 
 
 def _mark(column: ColumnRecord, resource: ResourceConfig) -> str:

@@ -118,7 +118,8 @@ WITH RECURSIVE wanted AS (
 ), columns AS (
     SELECT w.oid AS root, json_agg(json_build_array(
                a.attnum, a.attname, a.atttypid::bigint, a.atttypmod, a.attgenerated::text, a.xmin::text,
-               a.atthasmissing OR a.attidentity <> '' OR coalesce(d.adbin::text NOT LIKE '{{CONST%%', false), t.types
+               a.atthasmissing OR a.attidentity <> '' OR coalesce(d.adbin::text NOT LIKE '{{CONST%%', false), t.types,
+               a.attcollation::bigint
            ) ORDER BY a.attnum) AS columns
     FROM wanted w
     JOIN pg_catalog.pg_attribute a ON a.attrelid = w.oid AND a.attnum > 0 AND NOT a.attisdropped
@@ -202,6 +203,7 @@ class ColumnRecord(NamedTuple):
         generated: pg_attribute.attgenerated.
         written: The transaction that wrote the column's row in the catalog.
         filled: When the column was added, existing rows got values in it.
+        collation: pg_attribute.attcollation; 0 without one.
         constant: It is known which: the same value in all of them, see
             ``tidemark.captures.postgres.tables.record.column_fills``.
     """
@@ -214,12 +216,16 @@ class ColumnRecord(NamedTuple):
     written: str
     filled: bool
     types: tuple[TypePart, ...]
+    collation: int = 0
     constant: bool = False
 
     @property
     def definition(self) -> str:
-        """A text that changes with the column, with how its values are written, and with the names of its types."""
-        return f"{self.number} {self.type} {self.typmod} {digest(self.types) if self.types else ''}".strip()
+        """A text that changes with the column, with how its values are written and compared, and with the names of its
+        types.
+        """
+        of_types = digest(self.types) if self.types else ""
+        return f"{self.number} {self.type} {self.typmod} {self.collation} {of_types}".strip()
 
 
 class Published(NamedTuple):
@@ -278,8 +284,8 @@ class TableRecord:
             oid,
             tuple(Store._make([*store[:8], tuple(store[8] or ())]) for store in stores),
             tuple(
-                ColumnRecord._make([*column[:7], tuple(_type_part(*part) for part in column[7] or ()), False])
-                for column in columns or ()
+                ColumnRecord._make([*column, tuple(_type_part(*part) for part in types or ()), collation, False])
+                for *column, types, collation in columns or ()
             ),
             repr(indexes),
             entry,

@@ -167,6 +167,10 @@ SCENES = {
         _in_turn(["ALTER TABLE t ALTER a TYPE text USING 'n' || a"], ["ALTER TABLE t ALTER a TYPE int USING 7"])
     ),
     changes.COLUMN_WRITTEN: Scene(_same("ALTER TABLE t ALTER a TYPE int USING a + 1")),
+    changes.KEY_ORDER: Scene(
+        _in_turn(['ALTER TABLE t ALTER id TYPE text COLLATE "C"'], ["ALTER TABLE t ALTER id TYPE text"]),
+        create=["CREATE TABLE t (id text PRIMARY KEY, a int)", _ROWS],
+    ),
     changes.EXPRESSION_DROPPED: Scene(
         lambda n: [f"ALTER TABLE t ALTER g{n} DROP EXPRESSION, ADD h{n} int"],
         create=[

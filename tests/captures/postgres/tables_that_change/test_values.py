@@ -136,6 +136,22 @@ def test_the_type_of_a_key_gets_another_name(database: Database) -> None:
         assert operations(capture) == {"s": 300}
 
 
+def test_the_key_gets_another_collation(oldest_database: Database) -> None:
+    """A scan by key goes in the order of its collation: a cursor of one says nothing in the other."""
+    with oldest_database.connect() as connection:
+        if connection.execute("SELECT FROM pg_collation WHERE collname = 'en-x-icu'").fetchone() is None:
+            pytest.skip("the server was built without ICU")
+    prepare(
+        oldest_database,
+        'CREATE TABLE t (id text COLLATE "C" PRIMARY KEY, a int)',
+        "INSERT INTO t SELECT c || to_char(i, 'FM000'), i FROM generate_series(1, 150) i, unnest('{a,A}'::text[]) c",
+    )
+    with capturing(oldest_database, backfill={"chunk_rows": 20, "max_rate": "400 rows/s"}) as capture:
+        capture.until(lambda c: len(c.documents) >= 60, SECONDS)
+        prepare(oldest_database, 'ALTER TABLE t ALTER id TYPE text COLLATE "en-x-icu"')
+        capture.until(lambda c: c.done() and kept(c) == held(oldest_database), SECONDS)
+
+
 def test_a_column_that_gets_the_name_of_a_documents_own_member(database: Database) -> None:
     prepare(database, *PLAIN, "CREATE TABLE s (id int PRIMARY KEY)", "INSERT INTO s VALUES (1)")
     with capturing(database, tables=("public.t", "public.s")) as capture:
