@@ -223,9 +223,13 @@ class LogWriter:
         An earlier writer may have made a folder and ended before it was durable. With thousands of tables, folders that
         are made durable one by one take as long as all else.
         """
-        above = {folder for file in files for folder in file.parents if self.root in folder.parents}
-        storage.sync(files, {folder.parent for folder in above - self._durable})
-        self._durable |= above
+        new: set[Path] = set()
+        for folder in {file.parent for file in files}:
+            while folder not in new and folder not in self._durable and folder != self.root:
+                new.add(folder)
+                folder = folder.parent
+        storage.sync(files, {folder.parent for folder in new})
+        self._durable |= new
 
     def _commit_of(self, batch: Batch, segments: list[Segment], state: JsonObject, checkpoints: int) -> Commit:
         change = difference(self.summary.state, state)

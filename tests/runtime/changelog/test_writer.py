@@ -26,6 +26,7 @@ from tests.runtime.changelog.shop import (
 from tidemark.protocol.changelog import ChangeLog, layout
 from tidemark.protocol.changelog.layout import SUMMARY_EVERY
 from tidemark.protocol.errors import ChangeLogError
+from tidemark.runtime.changelog import storage
 from tidemark.runtime.changelog.writer import LogWriter
 
 
@@ -313,6 +314,7 @@ def test_a_full_disk_is_an_error_and_the_log_stays_whole(root: Path) -> None:
 import resource, sys
 from pathlib import Path
 from tidemark.protocol.errors import ChangeLogError
+from tidemark.runtime.changelog import storage
 from tidemark.runtime.changelog.writer import LogWriter
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, order
 log = LogWriter.open(Path(sys.argv[1]), "shop")
@@ -377,3 +379,42 @@ def test_a_log_that_lost_all_its_commits_is_not_begun_anew(root: Path) -> None:
         LogWriter.open(root, "shop")
     assert caught.value.code == "TM-LOG-004"
     assert len(data_files(root)) == 1
+
+
+def test_the_folders_of_segments_are_durable_before_a_commit_names_them(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also those that an earlier writer made, which may have ended before it had made them durable."""
+    synced: list[Path] = []
+    sync, publish = storage._sync, storage.publish
+
+    def noted(path: Path) -> None:
+        synced.append(path)
+        sync(path)
+
+    monkeypatch.setattr(storage, "_sync", noted)
+
+    def commit(log: LogWriter, *collections: str) -> set[Path]:
+        """The folders that are durable when the commit is published."""
+        batch, before = log.begin(), len(synced)
+        for collection in collections:
+            batch.add(log.bind(collection, ORDER_SCHEMA, ["id"]), [order(1)])
+        found: list[set[Path]] = []
+
+        def published(path: Path, data: bytes, epoch: int) -> None:
+            found.append({each.relative_to(root) for each in synced[before:] if each.is_dir()})
+            publish(path, data, epoch)
+
+        monkeypatch.setattr(storage, "publish", published)
+        log.commit(batch, {}, checkpoints=1)
+        monkeypatch.setattr(storage, "publish", publish)
+        return found[0]
+
+    data = Path(layout.DATA)
+    with LogWriter.open(root, "shop") as log:
+        folders = {data / each for each in ("a", "a/b", "a/c", "d", "d/e")}
+        assert commit(log, "a/b", "a/c", "d/e") == {Path(), data, *folders}
+        assert commit(log, "a/b") == {data / "a/b"}
+        assert commit(log, "a/f") == {data / "a", data / "a/f"}
+    with LogWriter.open(root, "shop") as log:
+        assert commit(log, "a/b") == {Path(), data, data / "a", data / "a/b"}
