@@ -228,6 +228,9 @@ class Source(ReadsInSnapshots, Protocol):
         ``parts - 1`` keys, or none, when the range cannot be cut so.
         """
 
+    def refused_condition(self, binding: int, where: str) -> str:
+        """Why the server does not take a condition on a table's rows, for people; empty if it does."""
+
     def end_of_log(self) -> int:
         """Where the server's log ends now."""
 

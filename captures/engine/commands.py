@@ -7,9 +7,11 @@ either both are committed, or the command is sent again.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable
 
 from tidemark.backfill.keys import Key, key_from_texts
+from tidemark.captures.contract.source import Source
 from tidemark.captures.engine.rereads import Rereads
 from tidemark.captures.scheduling.backfills import Backfills
 from tidemark.captures.scheduling.reread_record import begun
@@ -24,6 +26,7 @@ class Commands:
     """Carries out commands, each once.
 
     Args:
+        source: Asked whether it takes a condition.
         rereads: What is put off until a command.
         handled: The last sequence in the state.
 
@@ -31,9 +34,11 @@ class Commands:
         handled: The last sequence that was carried out or refused.
     """
 
-    def __init__(self, backfills: Backfills, rereads: Rereads, handled: int) -> None:
+    def __init__(self, source: Source, backfills: Backfills, rereads: Rereads, handled: int) -> None:
+        self._source = source
         self._backfills = backfills
         self._rereads = rereads
+        self._waiting: deque[Control] = deque()
         self._actions: dict[Action, Callable[[Control, list[TableBackfill]], None]] = {
             Action.PAUSE: self._pause,
             Action.RESUME: self._resume,
@@ -42,14 +47,28 @@ class Commands:
         }
         self.handled = handled
 
-    def take(self, commands: Iterable[Control]) -> bool:
-        """Carries out the valid commands and warns of the others. Returns whether there were new ones."""
+    def take(self, commands: Iterable[Control], *, away: bool = False) -> bool:
+        """Carries out the valid commands and warns of the others. Returns whether there were new ones.
+
+        Args:
+            away: The source cannot be asked: commands wait from the first one on for which it has to be.
+
+        Raises:
+            SourceError: The source cannot be asked. The command waits.
+        """
         before = self.handled
-        for command in commands:
+        self._waiting.extend(commands)
+        while self._waiting and not (away and self._waiting[0].where):
+            command = self._waiting[0]
             if command.sequence <= self.handled:
+                self._waiting.popleft()
                 continue  # The runtime sends a command again if it does not know whether it arrived.
+            refusal = self._refusal(command)
+            self._waiting.popleft()
             self.handled = command.sequence
             try:
+                if refusal:
+                    raise _wrong(f"the source refuses the condition: {refusal}")
                 self._actions[command.action](command, self._tables(command))
             except TidemarkError as refused:
                 logger.warning(
@@ -65,6 +84,13 @@ class Commands:
                     "command %d: %s %s", command.sequence, command.action, what, extra={"sequence": command.sequence}
                 )
         return self.handled != before
+
+    def _refusal(self, command: Control) -> str:
+        """Why the source refuses the condition of a command; empty if it does not, or there is nothing to ask."""
+        for backfill in self._backfills.tables if command.where else ():
+            if [backfill.table.name] == command.tables and not backfill.left_out:
+                return self._source.refused_condition(backfill.table.binding, command.where)
+        return ""
 
     def _tables(self, command: Control) -> list[TableBackfill]:
         tables = {backfill.table.name: backfill for backfill in self._backfills.tables}

@@ -113,7 +113,7 @@ class Capture:
             self._asides = SetAsideTables(self._source, self._backfills.tables, self._clock)
             self._announcements = Announcements(self._source, self._backfills, self._checkpoints)
             self._rereads = Rereads(self._source, self._backfills, self._asides, self._announcements)
-            self._commands = Commands(self._backfills, self._rereads, self._state.control)
+            self._commands = Commands(self._source, self._backfills, self._rereads, self._state.control)
             self._status = StatusReports(self._source, self._backfills, self._clock)
             if lost is not None:
                 self._read_all_again(lost)
@@ -290,7 +290,7 @@ class Capture:
             self._wakeup.clear()
             durable = self._checkpoints.durable()
             self._durable = self._durable if durable is None else durable
-            if self._commands.take(self._requests.commands()):
+            if self._commands.take(self._requests.commands(), away=True):
                 self._checkpoints.changed = True
             if self._ended():
                 return False

@@ -25,6 +25,7 @@ from tidemark.captures.mysql.log.connection import LIMITS, BinlogConnection, Str
 from tidemark.captures.mysql.log.position import OFFSET_BITS, LogPosition, parse_position, position
 from tidemark.captures.mysql.log.resumption import continued, end_position, log_files, server_identity
 from tidemark.captures.mysql.log.stream import BinlogLog
+from tidemark.captures.mysql.server.conditions import condition_failure
 from tidemark.captures.mysql.server.session import asking, connect
 from tidemark.captures.mysql.server.xa_recover import XA, prepared_transactions
 from tidemark.captures.mysql.tables.captured_tables import CapturedTables
@@ -198,6 +199,11 @@ class MysqlSource(RemembersLayouts, ReadsInSnapshots):
             return True
         visible = self.visibility()
         return not any(map(visible.hides, logged))
+
+    def refused_condition(self, binding: int, where: str) -> str:
+        with asking("checking a condition"):
+            failure = condition_failure(self._session, self.captured[binding].table, where, whose="the command's where")
+        return "" if failure is None else failure.message
 
     def awaited(self, barrier: Barrier) -> str:
         return ""  # The log does not tell which connection a transaction is of.

@@ -12,6 +12,7 @@ from tidemark.captures.contract.capabilities import Begun, ReadsInSnapshots, Spl
 from tidemark.captures.contract.chunk import Barrier, Chunk, ChunkRequest
 from tidemark.captures.contract.errors import LostPosition, TableAway
 from tidemark.captures.contract.source import OpenedTable, Regained, RetainedLog, never
+from tidemark.captures.postgres.chunks.conditions import refused_condition
 from tidemark.captures.postgres.chunks.fence import FenceTaker
 from tidemark.captures.postgres.chunks.reader import CopyChunkReader
 from tidemark.captures.postgres.chunks.snapshot import Snapshot, SnapshotFence
@@ -234,6 +235,9 @@ class PostgresSource(SplitsPages, ReadsInSnapshots):
             return []  # A key among the statistics cannot be sent: one reader reads the table.
         except TableAway:
             return []  # The next chunk tells.
+
+    def refused_condition(self, binding: int, where: str) -> str:
+        return refused_condition(self._session, self.followed.target(binding), where)
 
     def _snapshot(self) -> Snapshot:
         recovery = in_recovery(self._session)  # Before the snapshot is taken: see CopyChunkReader.

@@ -69,6 +69,7 @@ def _report(
             for name, totals in sorted(summary.totals.items())
         },
         "progress": progress,
+        "refused": {number: why for number, why in said.get("commands", {}).items() if why},
         "orders": [order.model_dump(by_alias=True, exclude_defaults=True) for order in Orders(log.root).waiting(0)],
     }
 
@@ -119,6 +120,8 @@ def _print(report: dict[str, Any], life: Liveness, now: datetime) -> None:
             say("".join(f"{line}\n" for line in reread.lines(report["file"] or "FILE", now)))
     for name, text in report["spark_set_aside"].items():
         say(f"set aside by materialize: {name}: {text}\n")
+    for why in report["refused"].values():
+        say(f"failed: {why}\n")
     for order in report["orders"]:
         say(f"command {order.get('sequence')} is waiting: {order.get('action')}\n")
 

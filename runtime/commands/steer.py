@@ -24,6 +24,9 @@ from tidemark.runtime.steering.orders import Orders, handled
 WAIT_SECONDS = 15.0
 """How long to wait for a running capture to carry out a command."""
 
+STATUS_SECONDS = 3.0
+"""How long the status of a running capture may be behind it."""
+
 LOOK_SECONDS = 0.1
 
 TablesOption = Annotated[
@@ -118,6 +121,8 @@ def _order(file: Path, order: dict[str, Any], *, json: bool) -> None:
     order = {name: value for name, value in order.items() if value is not None}
     number = Orders(root).give(Control.model_validate({"sequence": 1, **order}))
     done = _wait(root, number) if liveness(status).running else False
+    if done and (refused := _refusal(root, number)):
+        raise UsageError("TM-CAP-004", refused)
     if json:
         report = {"sequence": number, "done": done, **order}
         say_json(report)
@@ -142,6 +147,20 @@ def _check_may_be_dropped(file: Path, wanted: list[str] | None) -> None:
         if name in known and known[name].reread.put_off and not known[name].may_be_dropped:
             causes = ", ".join(cause.name for cause in known[name].reread.causes)
             raise UsageError("TM-CAP-009", f"{name} must be read again: {causes}")
+
+
+def _refusal(root: Path, number: int) -> str:
+    """Why the connector refused a command that it has handled; empty if it did not.
+
+    The status says so within a second or two, and nothing of a connector that does not tell.
+    """
+    deadline = time.monotonic() + STATUS_SECONDS
+    while time.monotonic() < deadline:
+        commands = (read_status(root) or {}).get("commands", {})
+        if str(number) in commands:
+            return str(commands[str(number)])
+        time.sleep(LOOK_SECONDS)
+    return ""
 
 
 def _wait(root: Path, number: int) -> bool:

@@ -1,8 +1,9 @@
 """The state and progress of a running capture, in a file of the change log's folder, for other commands.
 
 ``LOG/status.json`` holds ``{"pid": …, "host": …, "time": "…Z", …}`` with the members of ``Health.as_fields`` and of
-``Figures.as_fields``. It is replaced once a second while something changes, and every few seconds otherwise: an old
-file belongs to a capture that hangs or was killed. A capture that has ended leaves its last file.
+``Figures.as_fields``, and ``commands``: by sequence, why the connector refused it; empty if it did not. It is replaced
+once a second while something changes, and every few seconds otherwise: an old file belongs to a capture that hangs or
+was killed. A capture that has ended leaves its last file.
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ EVERY_SECONDS = 1.0
 BEAT_SECONDS = 5.0
 """The file is written at least this often while the capture runs."""
 
+COMMANDS = 20
+"""Of how many commands the file has the outcome."""
+
 BLOCK = 4096
 """The file's size is a multiple of this, with the same amount spare: its content can be replaced on a full disk."""
 
@@ -53,6 +57,7 @@ class StatusFile:
         self._beating: threading.Thread | None = None
         self._over = threading.Event()
         self._told = False
+        self._commands: dict[str, str] = {}
 
     def begin(self) -> None:
         """Writes the file from now on: the log belongs to this process. Before, it belongs to another, or to none."""
@@ -65,8 +70,17 @@ class StatusFile:
         self._display.log(line)
         with self._lock:
             self._health.heard(line)
+            self._note_command(line)
             self._figures.status(line)
             self._write(now=False)
+
+    def _note_command(self, line: LogLine) -> None:
+        """Keeps what the connector says of the last commands: why one was refused, or nothing."""
+        sequence = line.fields.get("sequence")
+        if isinstance(sequence, int):
+            self._commands[str(sequence)] = line.message if line.code else ""
+            for old in list(self._commands)[:-COMMANDS]:
+                del self._commands[old]
 
     def notice(self, level: str, message: str, **fields: Any) -> None:
         self._display.notice(level, message, **fields)
@@ -130,6 +144,7 @@ class StatusFile:
             "host": socket.gethostname(),
             "time": datetime.now(UTC).isoformat(),
             **self._health.as_fields(),
+            "commands": self._commands,
         }
         try:
             # A log that disappeared must not return as a folder with only this file.

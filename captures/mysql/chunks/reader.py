@@ -143,7 +143,7 @@ class SelectChunkReader:
         return chunk
 
     def _check_condition(self, target: ScanTarget, where: str) -> None:
-        """Raises SourceError ``TM-MY-022``: what limits the rows of a command is checked by nobody else."""
+        """Raises SourceError ``TM-MY-022``: the table may be another one than when the command came."""
         failure = condition_failure(self._session, target.table, where, whose="the command's where")
         if failure is not None:
             raise failure

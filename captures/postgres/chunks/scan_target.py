@@ -109,6 +109,14 @@ class ScanTarget:
         listed = sql.SQL(", ").join(map(self._literal, keys))
         return sql.SQL("{} WHERE {} IN ({})").format(self._select(), self._row(len(self.key)), listed)
 
+    def conditioned(self, where: str) -> tuple[sql.Composable, ...]:
+        """Queries that the server takes if ``where`` is a condition by itself, as scans put it between others.
+
+        What closes a parenthesis that it has not opened, such as ``a) OR (b``, does not fit into the second one.
+        """
+        alone = sql.SQL("SELECT FROM {} WHERE (ARRAY[{}\n])[1]").format(self._relation(), sql.SQL(where))
+        return self.scan(None, None, where, 1), alone
+
     # By page.
 
     def pages(

@@ -124,14 +124,14 @@ def test_some_rows_are_read_again(database: Database, bounds: Json, ids: range) 
         assert sorted(snapshots(capture)) == list(ids)
 
 
-NO_COLUMN: Json = {"where": "no_such_column > 5"}
+FAILS: Json = {"where": "1 / (id - id) = 1"}
 NO_NUMBER: Json = {"from": ["no number"]}
 
 
 # Each is tried for ten seconds before it is given up.
 @pytest.mark.parametrize(
     ("wrong", "killed"),
-    sample([(NO_COLUMN, False), (NO_NUMBER, False), (NO_NUMBER, True)], [(NO_COLUMN, False), (NO_NUMBER, True)]),
+    sample([(FAILS, False), (NO_NUMBER, False), (NO_NUMBER, True)], [(FAILS, False), (NO_NUMBER, True)]),
 )
 def test_what_cannot_be_read_again_does_no_harm_to_its_table(database: Database, wrong: Json, killed: bool) -> None:
     prepare(database, USERS, FILL)
@@ -210,6 +210,50 @@ def test_wrong_commands_are_refused_and_count_as_handled(database: Database) -> 
             sequence = command["control"]["sequence"]
             assert (words in told[sequence]) if words else sequence not in told
         assert len(capture.documents) == before
+
+
+def test_a_condition_that_the_source_does_not_take_is_refused_before_it_starts(database: Database) -> None:
+    prepare(database, USERS, FILL, "CREATE TABLE kept (id int)")
+    config = endpoint(database)
+    apply(config, BOUND)
+    wrong = {
+        1: ("id >", "syntax error"),
+        2: ("no_such_column = 1", "does not exist"),
+        3: ("id", "must be type boolean"),
+        4: ("id > 4) OR (1 = 1", "syntax error"),
+        5: ("true); COMMIT; DROP TABLE public.kept; SELECT (1", "multiple commands"),
+        6: ("1 / 0 = 1", "division by zero"),
+    }
+    with session(config, BOUND) as capture:
+        capture.until(Session.done)
+        before = len(capture.documents)
+        for sequence, (where, _) in wrong.items():
+            capture.send(control(sequence, "backfill", "public.users", where=where))
+        capture.until(handled(len(wrong)))
+        told = wait_until(lambda: found if len(found := refusals(capture)) == len(wrong) else None, 60, "refusals")
+        for sequence, (_, words) in wrong.items():
+            assert "the source refuses the condition" in told[sequence] and words in told[sequence], told[sequence]
+        assert capture.done() and len(capture.documents) == before
+        capture.send(control(7, "backfill", "public.users", where="name LIKE 'name 99%' -- those"))
+        capture.until(lambda c: handled(7)(c) and c.done() and len(c.documents) == before + 11)
+    prepare(database, "SELECT FROM kept")
+
+
+def test_a_condition_that_comes_while_the_source_is_away_waits_for_it(database: Database) -> None:
+    prepare(database, USERS, FILL)
+    config = endpoint(database)
+    apply(config, BOUND)
+    with session(config, BOUND) as capture, database.connect("postgres") as admin:
+        capture.until(Session.done)
+        before = len(capture.documents)
+        admin.execute(f"ALTER DATABASE {database.name} ALLOW_CONNECTIONS false")
+        admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [database.name])
+        wait_until(lambda: any("reconnecting in" in line["message"] for line in capture.logs), 30, "it is away")
+        capture.send(control(1, "backfill", "public.users", where="id <= 5"))
+        capture.send(control(2, "backfill", "public.users", where="id <="))
+        admin.execute(f"ALTER DATABASE {database.name} ALLOW_CONNECTIONS true")
+        capture.until(lambda c: handled(2)(c) and len(c.documents) == before + 5)
+        wait_until(lambda: list(refusals(capture)) == [2], 30, "only the second one is refused")
 
 
 def test_a_command_that_is_no_command_ends_the_session(database: Database) -> None:

@@ -30,6 +30,7 @@ STATUS = {
     )
 }
 TIDEMARK = [sys.executable, "-m", "tidemark.runtime"]
+END = {"await_eof": 0}
 ROW = {"rows": {"first": 1, "count": 1}}
 
 
@@ -60,6 +61,20 @@ def test_an_order_reaches_a_running_connector_and_its_command_says_so(folder: Ca
     # The committed state says that it was handled, so its file is gone.
     assert folder.log.summary().state == {"cursor": 1, "control": 1}
     wait_until(lambda: not list((folder.log_path / "control").iterdir()), SECONDS, "the order is forgotten")
+
+
+def test_an_order_that_the_connector_refuses_has_failed(folder: CaptureFolder) -> None:
+    said = "command 1 (backfill) was refused: the source refuses the condition"
+    fields = {"code": "TM-CAP-004", "sequence": 1}
+    refusal = {"stderr": json.dumps({"level": "warning", "message": said, "fields": fields})}
+    folder.script([OPENED, ANNOUNCE, STATUS, ROW, {"checkpoint": {"cursor": 1}}, {"await_orders": 1}, refusal, END])
+    with capturing(folder):
+        wait_until(lambda: folder.is_begun and (folder.log_path / "status.json").exists(), SECONDS, "a commit")
+        refused = folder.run("backfill", str(folder.file), "--table", "public.t", "--where", "id >")
+        status = folder.run("status", str(folder.file))
+    assert refused.returncode == 2
+    assert f"TM-CAP-004: {said}" in refused.stderr
+    assert f"failed: {said}" in status.stdout
 
 
 def test_an_order_for_a_table_that_is_not_captured_is_refused(folder: CaptureFolder) -> None:
