@@ -125,7 +125,8 @@ class Rereads:
     @staticmethod
     def _may_wait(backfill: TableBackfill, causes: Sequence[Cause]) -> bool:
         """Whether a reread can wait: nothing but the alteration needs it, and it would read rows a second time."""
-        if any(not cause.altered or cause.consequence is Consequence.BEGUN_AGAIN for cause in causes):
+        begun_again = any(cause.consequence is Consequence.BEGUN_AGAIN for cause in causes)
+        if (begun_again and backfill.ranges.by_pages) or not all(cause.altered for cause in causes):
             return False
         return backfill.done or backfill.ranges.rows > 0
 
@@ -143,8 +144,9 @@ class Rereads:
         if reread is None or not reread.put_off:
             return
         backfill.reread = begun(reread)
-        if backfill.aside is not None:
-            return  # It is emptied when it returns.
+        if backfill.aside is not None and backfill.left_out:
+            backfill.aside.passed = True  # It is emptied and read when it returns, also if it has missed nothing.
+            return
         backfill.take_up()
         # Under tidemark's runtime the rows of before stay in any case until all are read. The events so far may be of a
         # type that the older ones do not fit: then only a new generation can have both.

@@ -117,7 +117,7 @@ class SetAsideTables:
         aside = table.aside
         aside.error, aside.settles_at, aside.put_off, aside.wanted = error, 0.0, True, False
         self._leave_out(table, aside, since)
-        aside.passed = True
+        aside.passed = self._changed = True
         aside.settled = False
         self._settle(table, aside, self._clock())
 
@@ -184,7 +184,7 @@ class SetAsideTables:
         if regained is None:
             return False  # First the log must reach the position at which the table became what it is now.
         if isinstance(regained, SourceError):
-            aside.error, aside.asked = regained, False
+            aside.error, aside.asked, aside.wanted = regained, False, False
             self._settle(table, aside, now)
             return False
         fresh = regained.table
@@ -193,14 +193,15 @@ class SetAsideTables:
         if not same and not fresh.scan.reads:
             logger.warning("%s is captured only from its log: the changes in between are lost", fresh.name)
             same = True
-        if not same and aside.policy is None and not aside.wanted and self._source.options.asks:
+        again = not same and bool(aside.kept.get("identity"))  # Otherwise it was never captured.
+        if again and aside.policy is None and not aside.wanted and self._source.options.asks:
             what = "it was set aside, and changes of it were missed, or another table has its name"
             self._source.leave_out(binding, fresh.identity)
             if table.reread is None or not table.reread.put_off:
                 table.reread = joined(table.reread, [CHANGES_PASSED], aside.since, put_off=True)
             self.put_off(table, must_be_read(fresh.name, what), aside.since)
             return False
-        if not same:
+        if again:
             table.reread = begun(table.reread) or joined(None, [CHANGES_PASSED], aside.since)
         how = "resumes where it stopped" if same else "is emptied and read again"
         logger.info("%s can be captured again; it %s", fresh.name, how, extra={"since": aside.since})

@@ -168,6 +168,8 @@ def _in_words(progress: Progress) -> str:
     for state in _HALTED:
         if count := states.count(state):
             words.append(f"{count} {state.replace('_', ' ')}")
+    if count := sum(table.reread is not None and table.reread.put_off for table in progress.tables.values()):
+        words.append(f"{count} to be read again on command")
     return ", ".join(words) or "following the log"
 
 
