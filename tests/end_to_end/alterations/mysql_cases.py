@@ -269,7 +269,7 @@ OUTCOMES: Outcomes = {
         charset_of_the_table int_to_bigint bigint_to_int int_to_unsigned unsigned_int_to_bigint
         bigint_to_unsigned wider_varchar varchar_to_text more_digits too_large_decimal text_to_longtext
         blob_to_longblob charset collation more_labels labels_in_between labels_in_another_order
-        more_labels_of_a_set more_bits tinyint1_to_int int_to_tinyint1 auto_increment unique_instead indexed
+        more_labels_of_a_set more_bits tinyint1_to_int int_to_tinyint1 unique_instead indexed
         truncated instant inplace inplace_varchar rebuilt partitioned partitioned_and_back drop_instantly
         instant_in_the_middle
         """
@@ -289,7 +289,7 @@ OUTCOMES: Outcomes = {
     ),
     Outcome.LAID_OVER: listed(
         """
-        add_again not_null_and_back not_null_and_back_loosely key_to_bigint key_to_unsigned shorter_key
+        add_again not_null_and_back not_null_and_back_loosely key_to_bigint key_to_unsigned auto_increment shorter_key
         unique_instead rename_away_and_back alter_away_and_back created_again_alike copied partition_dropped
         ignored
         """

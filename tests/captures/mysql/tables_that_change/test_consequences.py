@@ -23,7 +23,7 @@ COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 
 TABLE = (
     "CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT, u INT NOT NULL, secret INT, v VARCHAR(20) CHARACTER SET latin1, "
-    "e ENUM('x', 'y'), g INT AS (b + 1) VIRTUAL, c CHAR(9))"
+    "e ENUM('x', 'y'), g INT AS (b + 1) VIRTUAL, pad CHAR(9))"
 )
 PARTITIONED = (
     f"{TABLE} PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (99))"
@@ -73,7 +73,7 @@ EXAMPLES: dict[str, list[list[str]]] = {
         ["ALTER TABLE t ADD COLUMN s SERIAL"],
         ["ALTER TABLE t ADD UNIQUE (u)", "ALTER TABLE t MODIFY u INT NOT NULL AUTO_INCREMENT"],
         ["ALTER TABLE t ADD COLUMN ts TIMESTAMP NULL", "ALTER TABLE t MODIFY ts TIMESTAMP NOT NULL DEFAULT now()"],
-        ["SET sql_mode = 'STRICT_ALL_TABLES,PAD_CHAR_TO_FULL_LENGTH'", "ALTER TABLE t MODIFY c VARCHAR(9)"],
+        ["SET sql_mode = 'STRICT_ALL_TABLES,PAD_CHAR_TO_FULL_LENGTH'", "ALTER TABLE t MODIFY pad VARCHAR(9)"],
         [COMPARED, "ALTER TABLE t MODIFY v VARCHAR(20) CHARACTER SET latin1 COLLATE latin1_bin"],
         ["ALTER TABLE t MODIFY b BIGINT"],
     ],

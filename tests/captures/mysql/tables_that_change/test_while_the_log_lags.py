@@ -139,6 +139,42 @@ def test_another_key_that_was_none_before(binlog_database: Database, metadata: s
         assert second.rows(key=["u"]) == {(1,): {"id": 1, "u": 1}}
 
 
+@pytest.mark.parametrize("metadata", ["FULL", "NO_LOG"])
+@pytest.mark.parametrize("versioned_again", [False, True])
+def test_a_table_that_was_system_versioned_for_a_while(
+    mariadb_database: Database, metadata: str, versioned_again: bool
+) -> None:
+    """The catalog no longer says so, and the log has its history as rows. None of it comes downstream."""
+    database = mariadb_database
+    with global_setting(database, "binlog_row_metadata", f"'{metadata}'"):
+        run(database, "CREATE TABLE t (id INT PRIMARY KEY, v INT)", "CREATE TABLE other (id INT PRIMARY KEY)")
+        run(database, "INSERT INTO t VALUES (1, 1), (2, 2), (3, 3), (4, 4)")
+        bound = bindings(f"{database.name}.t", f"{database.name}.other")
+        first = _captured(database, bound)
+        again = ["ALTER TABLE t ADD SYSTEM VERSIONING", "DELETE FROM t WHERE id = 4"] if versioned_again else []
+        statements = [
+            "DELETE FROM t WHERE id = 1",
+            "ALTER TABLE t ADD SYSTEM VERSIONING",
+            "DELETE FROM t WHERE id = 2",
+            "UPDATE t SET v = 30 WHERE id = 3",
+            "ALTER TABLE t DROP SYSTEM VERSIONING",
+            "UPDATE t SET v = 40 WHERE id = 4",
+            *again,
+            "INSERT INTO other VALUES (1)",
+        ]
+        run(database, *statements)
+        command = impatient("tidemark.connectors.mysql")
+        with session(database.config(), bound, first.state, command=command) as second:
+            second.documents[:0] = first.documents
+            second.until(lambda c: (1,) in c.rows(1))
+            if versioned_again:
+                second.until(lambda c: aside_of(c, "t"))
+                run(database, "ALTER TABLE t DROP SYSTEM VERSIONING")
+            rows = {(3,): {"id": 3, "v": 30}} | ({} if versioned_again else {(4,): {"id": 4, "v": 40}})
+            second.until(lambda c: c.done() and c.rows() == rows)
+        assert all(document.keys() <= {"id", "v", "_meta"} for binding, document in second.documents if binding == 0)
+
+
 def _nulls_that_fit(capture: Session) -> int:
     """How many there are in documents; the schema before each of them lets its column be null."""
     nullable: dict[str, bool] = {}
