@@ -154,6 +154,16 @@ CHANGES = (
     ),
     TableChange("a partition is truncated", ("TRUNCATE parts_low", _FILL), tables=("parts",)),
     TableChange(
+        "a partition is truncated, and all are rewritten",
+        ("TRUNCATE parts_low", "ALTER TABLE {t} ALTER COLUMN n TYPE int USING n + 1000", _FILL),
+        tables=("parts",),
+    ),
+    TableChange(
+        "the table is truncated, and then a partition",
+        ("TRUNCATE {t}", _FILL, "TRUNCATE parts_low", _FILL),
+        tables=("parts",),
+    ),
+    TableChange(
         "a partition is made again",
         (
             "BEGIN; DELETE FROM parts WHERE id < 0; DROP TABLE parts_low; "

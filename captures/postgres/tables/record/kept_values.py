@@ -7,10 +7,14 @@ column has another type. All else keeps the values of columns.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tidemark.captures.contract.table_changes import Consequence
 
 
-class KeepsValues(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class KeepsValues:
     """An entry of the list.
 
     Attributes:
@@ -19,14 +23,31 @@ class KeepsValues(NamedTuple):
         why: Why rows have the same values.
     """
 
+    consequence: ClassVar = Consequence.NOTHING
+    code: ClassVar = ""
+
     name: str
     what: str
     why: str
 
 
+LABELS_ADDED = KeepsValues("labels_added", "an enum gets more labels", "the others stay as they are")
+COLUMN_ADDED = KeepsValues("column_added", "a column is added that is NULL in existing rows", "older events lack it")
+COLUMN_CONSTANT = KeepsValues(
+    "column_constant",
+    "a column is added that has one value in all existing rows (`DEFAULT 7`, `DEFAULT now()`)",
+    "the schema says which, to tidemark's runtime; under another one, rows are read again",
+)
+COLUMN_DROPPED = KeepsValues("column_dropped", "a column is dropped", "the others stay as they are")
+COLUMN_FOLLOWED = KeepsValues(
+    "column_followed",
+    "a column is renamed, or two swap their names",
+    "the schema says which is which, to tidemark's runtime; under another one, rows are read again",
+)
+
 KEPT = (
     KeepsValues(
-        "written_anew",
+        "rewritten",
         "`VACUUM FULL`, `CLUSTER`, `SET ACCESS METHOD`",
         "another file, but no row of `pg_attribute` is written; a scan by pages starts again",
     ),
@@ -72,12 +93,11 @@ KEPT = (
         "whatever is done to columns that are excluded or generated, in a table that the publication names",
         "documents do not have them; the row of `pg_attribute` is not that of a captured column",
     ),
-    KeepsValues(
-        "labels",
-        "an enum gets more labels",
-        "the others stay as they are",
-    ),
-    KeepsValues("columns", "columns are added without a default, and others dropped", "older rows have NULL"),
+    LABELS_ADDED,
+    COLUMN_ADDED,
+    COLUMN_CONSTANT,
+    COLUMN_DROPPED,
+    COLUMN_FOLLOWED,
 )
 """All of them."""
 

@@ -126,9 +126,6 @@ PRIVILEGES = TableChange(
     Consequence.WARNED,
     "TM-PG-008",
 )
-COLUMN_ADDED = TableChange(
-    "column_added", "A column is added that is NULL in existing rows", _LOG_TOO, Consequence.NOTHING
-)
 COLUMN_FILLED = TableChange(
     "column_filled",
     "A column is added that has values of its own in each existing row (`DEFAULT random()`, an identity), or the one "
@@ -136,12 +133,6 @@ COLUMN_FILLED = TableChange(
     _LOG_TOO,
     Consequence.READ_AGAIN,
     avoid="Add the column with a constant default, and set other values by UPDATE.",
-)
-COLUMN_CONSTANT = TableChange(
-    "column_constant",
-    "A column is added that has one value in all existing rows (`DEFAULT 7`, `DEFAULT now()`): the schema says which",
-    _LOG_TOO,
-    Consequence.NOTHING,
 )
 COLUMN_MADE_AGAIN = TableChange(
     "column_made_again",
@@ -151,13 +142,6 @@ COLUMN_MADE_AGAIN = TableChange(
     Consequence.READ_AGAIN,
     avoid="Give a new column a name that the table did not have.",
 )
-COLUMN_DROPPED = TableChange("column_dropped", "A column is dropped", _LOG_TOO, Consequence.NOTHING)
-COLUMN_FOLLOWED = TableChange(
-    "column_followed",
-    "A column is renamed, or two swap their names: the schema says which is which",
-    _LOG_TOO,
-    Consequence.NOTHING,
-)
 COLUMN_RENAMED = TableChange(
     "column_renamed",
     "A column is renamed, and `exclude`, `hash` or `on_bad_value` has one of the names; or columns are renamed, added "
@@ -166,19 +150,13 @@ COLUMN_RENAMED = TableChange(
     Consequence.READ_AGAIN,
     avoid="Do not rename columns that `exclude`, `hash` or `on_bad_value` name, and rename others once.",
 )
-COLUMN_TYPE = TableChange(
-    "column_type",
-    "A column has another type",
-    _LOG_TOO,
-    Consequence.READ_AGAIN,
-    avoid="Add a column of the new type, fill it by UPDATE, and drop the old one.",
-)
 COLUMN_WRITTEN = TableChange(
     "column_written",
-    "An ALTER with `USING` changes a column's values, but not its type",
-    _LOOKED_AT,
+    "A column has another type, or the table is in another file and the row of a column in `pg_attribute` was written "
+    "since (`USING`)",
+    _LOG_TOO,
     Consequence.READ_AGAIN,
-    avoid="Change the values by UPDATE instead of `USING`.",
+    avoid="Add a column of the new type, and fill it by UPDATE; use UPDATE alone in place of `USING`.",
 )
 KEY_ORDER = TableChange(
     "key_order",
@@ -201,7 +179,6 @@ INCLUDED = TableChange(
     Consequence.READ_AGAIN,
     avoid="Decide about `exclude` and `hash` before the table is captured.",
 )
-LABELS_ADDED = TableChange("labels_added", "An enum gets more labels", _AROUND_CHUNK, Consequence.NOTHING)
 LABELS_RENAMED = TableChange(
     "labels_renamed",
     "A label of an enum is renamed",
@@ -232,4 +209,7 @@ PUT_BACK = TableChange(
 )
 
 CHANGES = tuple(each for each in list(globals().values()) if isinstance(each, TableChange))
-"""Every change that matters, in the order in which they are defined above."""
+"""Every change that matters, in the order in which they are defined above.
+
+What is not among them keeps all values: see ``tidemark.captures.postgres.tables.record.kept_values``.
+"""

@@ -211,9 +211,9 @@ def _of_columns(
         in_key = column.name in key or (known is not None and known[0] in noted["key"])
         if known is None:
             if followed is not None and not in_key:
-                found = [_added_as_told(noted, record, column, followed)]
+                found = list(_added_as_told(noted, record, column, followed))
             else:
-                found = [_added(column, again=column.name in names, rewritten=rewritten)]
+                found = list(_added(column, again=column.name in names, rewritten=rewritten))
             if otherwise:
                 found.append(changes.COLUMN_RENAMED)
         else:
@@ -225,10 +225,6 @@ def _of_columns(
         found += _of_types(noted, known, column)
         for change in dict.fromkeys(found):
             by_change.setdefault(change, []).append(column.name)
-    numbers = {str(column.number) for column in record.columns}
-    for number, known in before.items():
-        if number not in numbers:
-            by_change.setdefault(changes.COLUMN_DROPPED, []).append(known[0])
     return [Found(change, tuple(columns)) for change, columns in by_change.items()]
 
 
@@ -237,40 +233,38 @@ def _is_touched(known: list[Any], column: ColumnRecord) -> bool:
     return [*known[:3], known[4]] != [column.name, column.type, column.typmod, column.written]
 
 
-def _added(column: ColumnRecord, *, again: bool, rewritten: bool) -> TableChange:
+def _added(column: ColumnRecord, *, again: bool, rewritten: bool) -> Iterable[TableChange]:
     if again:
-        return changes.COLUMN_MADE_AGAIN
+        yield changes.COLUMN_MADE_AGAIN
     # After a rewrite the rows hold the column's values, and the catalog no longer shows that there were some.
-    return changes.COLUMN_FILLED if column.filled or rewritten else changes.COLUMN_ADDED
+    elif column.filled or rewritten:
+        yield changes.COLUMN_FILLED
 
 
-def _added_as_told(noted: JsonObject, record: TableRecord, column: ColumnRecord, handling: Handling) -> TableChange:
+def _added_as_told(
+    noted: JsonObject, record: TableRecord, column: ColumnRecord, handling: Handling
+) -> Iterable[TableChange]:
     """Of a column with an identity: no value of another one, whatever it was called, counts as its own."""
     if told_otherwise(noted, column.number, [handling(column.name), column.type]):
-        return changes.COLUMN_RENAMED
+        yield changes.COLUMN_RENAMED
     # After a rewrite the catalog no longer shows what there was, nor do types which values there were in between.
-    if record.rewritten(noted["files"]) or (column.filled and not column.constant):
-        return changes.COLUMN_FILLED
-    return changes.COLUMN_CONSTANT if column.filled else changes.COLUMN_ADDED
+    elif record.rewritten(noted["files"]) or (column.filled and not column.constant):
+        yield changes.COLUMN_FILLED
 
 
 def _altered(
     known: list[Any], column: ColumnRecord, resource: ResourceConfig, handling: Handling | None, *, rewritten: bool
 ) -> Iterable[TableChange]:
-    name, type_oid, typmod, mark, written, _, *order = known
+    name, type_oid, _, mark, written, _, *order = known
     if order and order != [column.collation]:
         yield changes.KEY_ORDER
     if mark == "generated":
         yield changes.EXPRESSION_DROPPED
     elif mark != _mark(column, resource):
         yield changes.INCLUDED
-    if name != column.name:
-        same = handling is not None and handling(name) == handling(column.name)
-        yield changes.COLUMN_FOLLOWED if same else changes.COLUMN_RENAMED
-    another = type_oid != column.type and (rewritten or not same_type(type_oid, column.type))
-    if another or (typmod != column.typmod and rewritten):
-        yield changes.COLUMN_TYPE
-    elif rewritten and written != column.written:
+    if name != column.name and (handling is None or handling(name) != handling(column.name)):
+        yield changes.COLUMN_RENAMED
+    if not same_type(type_oid, column.type) or (rewritten and written != column.written):
         yield changes.COLUMN_WRITTEN
 
 
@@ -286,8 +280,8 @@ def _of_types(noted: JsonObject, known: list[Any] | None, column: ColumnRecord) 
             continue
         if part.kind != "e":
             yield changes.ATTRIBUTES
-        else:
-            yield changes.LABELS_ADDED if only_added(was, part.parts) else changes.LABELS_RENAMED
+        elif not only_added(was, part.parts):
+            yield changes.LABELS_RENAMED
 
 
 def _kept(column: ColumnRecord, resource: ResourceConfig, key: Sequence[str]) -> list[Any]:

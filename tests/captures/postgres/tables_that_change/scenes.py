@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from tidemark.captures.contract.table_changes import TableChange
+from tidemark.captures.postgres.tables.record import kept_values
 from tidemark.captures.postgres.tables.record import table_changes as changes
+from tidemark.captures.postgres.tables.record.kept_values import KeepsValues
 
 Statements = Callable[[int], list[str]]
 
@@ -83,7 +86,7 @@ def _joined(number: int) -> list[str]:
     return statements if number % 2 else ["; ".join(statements)]
 
 
-SCENES = {
+SCENES: dict[TableChange | KeepsValues, Scene] = {
     changes.ABSENT: Scene(_same("ALTER TABLE t RENAME TO u"), _same("ALTER TABLE u RENAME TO t")),
     changes.MADE_AGAIN: Scene(
         lambda n: [f"DROP TABLE t; CREATE TABLE t (id int PRIMARY KEY, a int); INSERT INTO t VALUES ({n}, {n})"],
@@ -143,11 +146,11 @@ SCENES = {
         publication="FOR ALL TABLES",
         role=True,
     ),
-    changes.COLUMN_ADDED: Scene(lambda n: [f"ALTER TABLE t ADD c{n} int"]),
+    kept_values.COLUMN_ADDED: Scene(lambda n: [f"ALTER TABLE t ADD c{n} int"]),
     changes.COLUMN_FILLED: Scene(lambda n: [f"ALTER TABLE t ADD c{n} serial"]),
-    changes.COLUMN_CONSTANT: Scene(lambda n: [f"ALTER TABLE t ADD c{n} int DEFAULT {n}"]),
+    kept_values.COLUMN_CONSTANT: Scene(lambda n: [f"ALTER TABLE t ADD c{n} int DEFAULT {n}"]),
     changes.COLUMN_MADE_AGAIN: Scene(lambda n: ["ALTER TABLE t DROP a", f"ALTER TABLE t ADD a int DEFAULT {n + 1000}"]),
-    changes.COLUMN_DROPPED: Scene(
+    kept_values.COLUMN_DROPPED: Scene(
         lambda n: [f"ALTER TABLE t DROP c{n}"],
         create=["CREATE TABLE t (id int PRIMARY KEY, a int, c0 int, c1 int, c2 int, c3 int)", _ROWS],
     ),
@@ -159,14 +162,17 @@ SCENES = {
             f"ALTER TABLE t ADD c{n} int DEFAULT 2",
         ]
     ),
-    changes.COLUMN_FOLLOWED: Scene(
+    kept_values.COLUMN_FOLLOWED: Scene(
         _same("ALTER TABLE t RENAME a TO b", "ALTER TABLE t RENAME c TO a", "ALTER TABLE t RENAME b TO c"),
         create=["CREATE TABLE t (id int PRIMARY KEY, a int, c int)", _ROWS],
     ),
-    changes.COLUMN_TYPE: Scene(
-        _in_turn(["ALTER TABLE t ALTER a TYPE text USING 'n' || a"], ["ALTER TABLE t ALTER a TYPE int USING 7"])
+    changes.COLUMN_WRITTEN: Scene(
+        _in_turn(
+            ["ALTER TABLE t ALTER a TYPE text USING 'n' || a"],
+            ["ALTER TABLE t ALTER a TYPE int USING 7"],
+            ["ALTER TABLE t ALTER a TYPE int USING a + 1"],
+        )
     ),
-    changes.COLUMN_WRITTEN: Scene(_same("ALTER TABLE t ALTER a TYPE int USING a + 1")),
     changes.KEY_ORDER: Scene(
         _in_turn(['ALTER TABLE t ALTER id TYPE text COLLATE "C"'], ["ALTER TABLE t ALTER id TYPE text"]),
         create=["CREATE TABLE t (id text PRIMARY KEY, a int)", _ROWS],
@@ -180,7 +186,7 @@ SCENES = {
             _ROWS,
         ],
     ),
-    changes.LABELS_ADDED: Scene(lambda n: [f"ALTER TYPE mood ADD VALUE 'new{n}' BEFORE 'high'"], create=_TYPED),
+    kept_values.LABELS_ADDED: Scene(lambda n: [f"ALTER TYPE mood ADD VALUE 'new{n}' BEFORE 'high'"], create=_TYPED),
     changes.LABELS_RENAMED: Scene(lambda n: [f"ALTER TYPE mood RENAME VALUE 'm{n}' TO 'm{n + 1}'"], create=_TYPED),
     changes.ATTRIBUTES: Scene(lambda n: [f"ALTER TYPE pair RENAME ATTRIBUTE x{n} TO x{n + 1}"], create=_TYPED),
     changes.KEY_VALUES: Scene(

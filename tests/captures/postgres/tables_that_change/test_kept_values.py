@@ -40,7 +40,7 @@ _REPACK = """BEGIN;
 COMMIT"""
 
 KEEPING: dict[str, list[Change]] = {
-    "written_anew": [
+    "rewritten": [
         Change(("VACUUM FULL {t}",)),
         Change(("CLUSTER {t} USING {t}_pkey",)),
         Change((_T + "SET ACCESS METHOD heap",)),
@@ -89,8 +89,11 @@ KEEPING: dict[str, list[Change]] = {
         Change((_T + "ALTER n TYPE numeric(1{n}, 2)",), _NUMBERS, "SELECT id, n::text FROM {t}"),
     ],
     "collated": [Change((_T + 'ALTER b TYPE text COLLATE "C"', _T + 'ALTER b TYPE text COLLATE "POSIX"'))],
-    "labels": [Change(("ALTER TYPE {t}_mood ADD VALUE 'm{n}' BEFORE 'high'",), _LABELS)],
-    "columns": [Change((_T + "ADD c{n} int", _T + "DROP IF EXISTS n")), Change((_T + "ADD c{n} text DEFAULT 'c'",))],
+    "labels_added": [Change(("ALTER TYPE {t}_mood ADD VALUE 'm{n}' BEFORE 'high'",), _LABELS)],
+    "column_added": [Change((_T + "ADD c{n} int",))],
+    "column_constant": [Change((_T + "ADD c{n} text DEFAULT 'c'",))],
+    "column_dropped": [Change((_T + "DROP IF EXISTS n", _T + "DROP IF EXISTS b"))],
+    "column_followed": [Change((_T + "RENAME a TO x", _T + "RENAME b TO a", _T + "RENAME x TO b"))],
 }
 LEFT_OUT = [
     Change((_T + "ALTER d TYPE text USING d || 'x'",), query="SELECT id, a, b, n FROM {t}"),

@@ -89,14 +89,14 @@ COME = {
         0,
     ),
     "another name": (Change(("ALTER TABLE {t}_low RENAME TO {t}_x", "ALTER TABLE {t}_x RENAME TO {t}_low"), PARTS), 0),
-    "written anew": (Change(("VACUUM FULL {t}_low",), PARTS), 0),
+    "rewritten": (Change(("VACUUM FULL {t}_low",), PARTS), 0),
     "truncated with the table": (Change(("TRUNCATE {t}", EMPTY_LOW), PARTS), 0),
     "attached with rows": (Change((*WITH_ROWS, ATTACH), PARTS), 11),
     "attached with rows, and filled": (
         Change((*WITH_ROWS, ATTACH, "INSERT INTO {t} VALUES (1{n}30), (1{n}31)"), PARTS),
         13,
     ),
-    "attached with rows that were written anew": (
+    "attached with rows that were rewritten": (
         Change((*WITH_ROWS, "CLUSTER {t}_new{n} USING {t}_new{n}_pkey", ATTACH), PARTS),
         11,
     ),
@@ -178,7 +178,7 @@ def test_a_partition_whose_rows_stay(database: Database, change: Change) -> None
     with capturing(database, capture.state, stop=True) as again:
         assert again.finish() == 0, again.last_words()
         assert gone(again, name)
-        assert operations(again) == ({} if change.create != PARTS else {"c": 11})
+        assert not operations(again)["s"]
 
 
 @pytest.mark.parametrize("key", [("id",), ("a", "id")])
