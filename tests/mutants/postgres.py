@@ -291,6 +291,18 @@ POSTGRES = (
         (_BETWEEN,),
     ),
     Mutant(
+        "partitions that the log has shown are forgotten",
+        "captures/postgres/tables/record/shown_names.py",
+        ("transaction, name in partitions:", "transaction, name in ():"),
+        (f"{_POSTGRES}/tables_that_change/test_lost_partitions.py::test_a_partition_whose_rows_stay",),
+    ),
+    Mutant(
+        "another file of a partition is harmless",
+        "captures/postgres/tables/record/comparison.py",
+        ("        for store in changed.rewritten\n", "        for store in changed.rewritten[:0]\n"),
+        (f"{_POSTGRES}/tables_that_change/test_partitions.py::test_a_partition_that_lost_rows[truncated]",),
+    ),
+    Mutant(
         "a chunk of an altered table is decoded as the table was",
         "captures/postgres/chunks/reader.py",
         ("            self._check(table)\n            chunk = ", "            chunk = "),

@@ -18,6 +18,7 @@ from tidemark.captures.postgres.config import ResourceConfig
 from tidemark.captures.postgres.tables.catalog import read_tables
 from tidemark.captures.postgres.tables.columns import Column, Table
 from tidemark.captures.postgres.tables.document_schema import document_schema
+from tidemark.captures.postgres.tables.record.noted_table import NOTHING_NOTED, NotedTable
 from tidemark.captures.postgres.tables.record.replica_identities import full_identities
 from tidemark.captures.postgres.tables.record.table_record import TableRecord, read_records
 from tidemark.captures.rows.captured_line import chunk_head, without_columns
@@ -74,8 +75,7 @@ class PostgresBinding(TableBinding):
     """One binding of the open capture.
 
     Attributes:
-        noted: The fingerprint (``tidemark.captures.postgres.tables.record.table_fingerprint``) as of which all captured
-            rows are right; empty at first.
+        noted: The fingerprint as of which all captured rows are right; ``NOTHING_NOTED`` at first.
         unfit: Why the table cannot be captured. ``table`` is then the result of ``absent``.
         rereads_gone: Rows of partitions that are detached or dropped go downstream, too.
         identified: Schemas have the columns' identities, since the first one that was ever sent of the table.
@@ -93,7 +93,7 @@ class PostgresBinding(TableBinding):
     emit_truncate: bool
     salt: bytes = field(default=b"", repr=False)
     on_bad_value: Policy = "stop"
-    noted: JsonObject = field(default_factory=dict)
+    noted: NotedTable = NOTHING_NOTED
     unfit: SourceError | None = None
     identified: bool = False
     rereads_gone: bool = False
@@ -148,7 +148,7 @@ class PostgresBinding(TableBinding):
             self.columns,
             tuple(columns[name] for name in self.key),
             self.resource.where,
-            self.noted.get("files") or {},
+            self.noted.files,
         )
 
     def truncation(self, position: int, emission: int) -> bytes:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
+import msgspec
 import psycopg
 
 from tidemark.backfill.counted_rows import CountedRows
@@ -40,6 +41,7 @@ from tidemark.captures.postgres.tables.record.comparison import (
     were_identified,
     why_unfit,
 )
+from tidemark.captures.postgres.tables.record.noted_table import NotedTable
 from tidemark.captures.postgres.tables.record.shown_names import ShownNames
 from tidemark.captures.postgres.tables.record.table_record import read_digests
 from tidemark.captures.rows.captured_line import origin_members
@@ -107,7 +109,7 @@ class CapturedTables:
 
     def noted(self) -> JsonObject:
         """For the state: by state key, the fingerprint as of which all captured rows are right."""
-        return {binding.state_key: binding.noted for binding in self.bindings if binding.noted}
+        return {each.state_key: each.noted.to_state() for each in self.bindings if each.noted.oid}
 
     def noted_before(self, identity: JsonObject) -> None:
         """Takes the ``noted()`` of an earlier session, and marks the tables that changed since then.
@@ -118,7 +120,7 @@ class CapturedTables:
         for binding in self.bindings:
             binding.identified &= were_identified(binding, identity)
             if binding.index in self._left_out:
-                binding.noted = (identity.get("tables") or {}).get(binding.state_key) or {}
+                binding.noted = NotedTable.of((identity.get("tables") or {}).get(binding.state_key) or {})
                 continue  # It is compared once it is back.
             if noted_as_before(self.session, binding, identity):
                 self._names_shown.note(binding)
@@ -203,7 +205,7 @@ class CapturedTables:
         if position < end:
             return None
         same = False
-        if binding.noted:
+        if binding.noted.oid:
             changed = changes_of(self.session, binding, fresh)
             if changed is None:
                 return None
@@ -298,7 +300,7 @@ class CapturedTables:
                 for failure in log_failures(self.session, self._config, binding.resource, fresh):
                     raise away(failure)
                 self._bind(binding, fresh)
-                binding.noted = {**binding.noted, "key": list(binding.key)}
+                binding.noted = msgspec.structs.replace(binding.noted, key=binding.key)
         logger.warning("%s has another key: it is read again", binding.name)
         return not has_another_key(relation, binding)
 
@@ -353,7 +355,7 @@ class CapturedTables:
 
     def _take(self, binding: PostgresBinding, table: Table, since: str) -> AlteredTable | None:
         """Continues with the table as it is now, to which the log has been read; None if it cannot be compared yet."""
-        known, columns = binding.document_schema, binding.noted["columns"]
+        known, columns = binding.document_schema, binding.noted.columns
         changed = changes_of(self.session, binding, table)
         if changed is None:
             return None
@@ -362,7 +364,7 @@ class CapturedTables:
         binding.noted = noted_of(binding, since)
         schema = binding.document_schema
         # With identities a schema marks where the table became this one, also where no row of it follows.
-        sent = schema != known or (binding.identified and binding.noted["columns"] != columns)
+        sent = schema != known or (binding.identified and binding.noted.columns != columns)
         return AlteredTable(binding.index, schema if sent else None, changed.causes)
 
     def _look(self) -> None:

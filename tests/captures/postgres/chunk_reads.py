@@ -19,6 +19,7 @@ from tidemark.captures.postgres.config import parse_endpoint, parse_resource
 from tidemark.captures.postgres.server.reader_endpoint import ReaderEndpoint
 from tidemark.captures.postgres.server.session import connect
 from tidemark.captures.postgres.tables.bindings import PostgresBinding, bound_tables
+from tidemark.captures.postgres.tables.record.noted_table import NotedTable
 
 Document = dict[str, Any]
 
@@ -83,7 +84,9 @@ def opened(
         reader = CopyChunkReader(ReaderEndpoint.of(config), limits)
         try:
             yield Table(
-                session, reader, PostgresBinding(0, "t", options, found, True, noted={"files": found.record.files})
+                session,
+                reader,
+                PostgresBinding(0, "t", options, found, True, noted=NotedTable(files=found.record.files)),
             )
         finally:
             reader.close()
@@ -93,4 +96,4 @@ def reopened(table: Table) -> Table:
     """The same table with its columns and identity as they are now."""
     (found,) = bound_tables(table.session, [table.binding.resource], "tidemark")
     assert found is not None and found.record is not None
-    return replace(table, binding=replace(table.binding, table=found, noted={"files": found.record.files}))
+    return replace(table, binding=replace(table.binding, table=found, noted=NotedTable(files=found.record.files)))

@@ -49,9 +49,9 @@ def with_fills(session: psycopg.Connection, binding: PostgresBinding, table: Tab
         psycopg.Error: The server refuses.
     """
     noted, record = binding.noted, table.record
-    if record is None or not noted or noted["oid"] != table.oid:
+    if record is None or noted.oid != table.oid:
         return table
-    new = {c.number: c for c in table.columns if str(c.number) not in noted["columns"] and not c.generated}
+    new = {c.number: c for c in table.columns if str(c.number) not in noted.columns and not c.generated}
     if not new:
         return table
     readable = [number for number, column in new.items() if not _is_composite(column.type)]
@@ -62,7 +62,7 @@ def with_fills(session: psycopg.Connection, binding: PostgresBinding, table: Tab
         found.setdefault(number, {})[store] = text if known else None
     # The rows of a partition that has joined since then are read, or have come by the log.
     joined = record.partitions is not None
-    stores = {store.oid for store in record.stores if not joined or str(store.oid) in (noted.get("partitions") or ())}
+    stores = {store.oid for store in record.stores if not joined or str(store.oid) in (noted.partitions or ())}
     handled = {column.number: column for column in replace(binding, table=table).columns}
     fills = {number: _fill(handled.get(number), texts, stores) for number, texts in found.items()}
     return replace(

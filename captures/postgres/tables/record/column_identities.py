@@ -14,7 +14,7 @@ from typing import NamedTuple
 import psycopg
 
 from tidemark.captures.postgres.server.stored_texts import stored_rows
-from tidemark.protocol.messages import JsonObject
+from tidemark.captures.postgres.tables.record.noted_table import NotedTable
 
 _COLUMNS = """
 SELECT c.relnatts, a.attnum, a.attname, a.atttypid::bigint, a.atttypmod, a.attgenerated::text, a.xmin::text
@@ -86,17 +86,16 @@ def read_columns(session: psycopg.Connection, oid: int) -> CatalogColumns:
     return CatalogColumns(present, generated, rows[0][0] if rows else 0)
 
 
-def noted_columns(noted: JsonObject) -> list[CatalogColumn]:
+def noted_columns(noted: NotedTable) -> list[CatalogColumn]:
     """The columns of a fingerprint that the log has, in its order."""
-    numbered = sorted((int(number), column) for number, column in noted["columns"].items())
     return [
-        CatalogColumn(number, name, type_oid, typmod, written)
-        for number, (name, type_oid, typmod, mark, written, *_) in numbered
-        if mark != "generated"
+        CatalogColumn(int(number), each.name, each.type, each.typmod, each.written)
+        for number, each in sorted(noted.columns.items(), key=lambda column: int(column[0]))
+        if each.mark != "generated"
     ]
 
 
-def identities(shown: Sequence[Shown], noted: JsonObject, now: CatalogColumns) -> Identities:
+def identities(shown: Sequence[Shown], noted: NotedTable, now: CatalogColumns) -> Identities:
     """The identities of a Relation message's columns.
 
     Args:
@@ -110,7 +109,7 @@ def identities(shown: Sequence[Shown], noted: JsonObject, now: CatalogColumns) -
         return found._replace(numbers=tuple(computed.get(each) or next(rest) for each in shown))
     shown = list(shown)
     before, after = noted_columns(noted), now.present
-    known = noted["attributes"]
+    known = noted.attributes or 0
     untouched = set(before) & set(after)
     # A column that nobody touched has its name and its number in all messages.
     pinned = max((column.number for column in untouched), default=0)

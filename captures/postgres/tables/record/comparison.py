@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 
 import psycopg
+from msgspec.structs import replace
 
 from tidemark.captures.contract.errors import TableAway
 from tidemark.captures.contract.table_changes import Consequence
@@ -17,13 +18,13 @@ from tidemark.captures.postgres.tables.columns import Table
 from tidemark.captures.postgres.tables.prerequisites import kinds_failure, log_failures, publication_failures
 from tidemark.captures.postgres.tables.record import table_changes
 from tidemark.captures.postgres.tables.record.column_fills import with_fills
+from tidemark.captures.postgres.tables.record.noted_table import NOTHING_SHOWN, NotedTable
 from tidemark.captures.postgres.tables.record.rewrites import (
     condition_of,
     had_rows_before_it_joined,
     has_lost_none,
     holds_rows,
 )
-from tidemark.captures.postgres.tables.record.shown_changes import shown_partitions, truncation
 from tidemark.captures.postgres.tables.record.table_fingerprint import Difference, Handling, difference, fingerprint
 from tidemark.captures.postgres.tables.record.table_record import Store, TableRecord
 from tidemark.protocol.errors import SourceError
@@ -52,7 +53,7 @@ def present(session: psycopg.Connection, config: EndpointConfig, binding: Postgr
     return None if table is None else with_fills(session, binding, table)
 
 
-def noted_of(binding: PostgresBinding, since: str) -> JsonObject:
+def noted_of(binding: PostgresBinding, since: str) -> NotedTable:
     """The ``fingerprint`` of the binding's table."""
     identified = binding.identified
     return fingerprint(recorded(binding.table), binding.resource, binding.key, since, identified=identified)
@@ -66,7 +67,7 @@ def noted_as_before(session: psycopg.Connection, binding: PostgresBinding, ident
     """
     before = _noted_earlier(binding, identity)
     if before is None or not _changed_since(binding, before):
-        binding.noted = noted_of(binding, binding.noted["since"])  # It says whether columns were identified.
+        binding.noted = noted_of(binding, binding.noted.since)  # It says whether columns were identified.
         return False
     binding.noted = before
     with asking(f"reading what fills new columns of {binding.name}"):
@@ -84,24 +85,26 @@ def were_identified(binding: PostgresBinding, identity: JsonObject) -> bool:
     return tables is not None and (before is None or bool(before.get("identified")))
 
 
-def _noted_earlier(binding: PostgresBinding, identity: JsonObject) -> JsonObject | None:
+def _noted_earlier(binding: PostgresBinding, identity: JsonObject) -> NotedTable | None:
     """The ``fingerprint`` of the binding's table in an earlier session's state; None if it had none.
 
     Another table with its name has none, and its key is left out: the engine empties both when it begins.
     """
-    before: JsonObject | None = (identity.get("tables") or {}).get(binding.state_key)
-    if before is None:
+    now = binding.noted
+    state: JsonObject | None = (identity.get("tables") or {}).get(binding.state_key)
+    if state is None:
         # All that earlier versions kept.
         entry = (identity.get("published") or {}).get(binding.state_key)
-        if entry is None or str(binding.noted.get("entry", "")).split()[1:2] == [entry]:
+        if entry is None or (now.entry or "").split()[1:2] == [entry]:
             return None
-        before = {**binding.noted, "entry": entry}
-    return {**before, "key": binding.noted["key"]} if before["oid"] == binding.noted["oid"] else None
+        return replace(now, entry=entry)
+    before = NotedTable.of(state)
+    return replace(before, key=now.key) if before.oid == now.oid else None
 
 
-def _changed_since(binding: PostgresBinding, before: JsonObject) -> bool:
+def _changed_since(binding: PostgresBinding, before: NotedTable) -> bool:
     """Whether anything of the binding's table differs from a fingerprint."""
-    if before["columns"] != binding.noted["columns"] or "shown" in before:
+    if before.columns != binding.noted.columns or before.shown != NOTHING_SHOWN:
         return True  # Columns may have been renamed, and renamed back.
     changed = difference(before, recorded(binding.table), binding.resource, binding.key, _followed(binding))
     return bool(changed.found or changed.rewritten or changed.joined)
@@ -137,18 +140,17 @@ def changes_of(session: psycopg.Connection, binding: PostgresBinding, table: Tab
 def _that_lost_rows(session: psycopg.Connection, binding: PostgresBinding, changed: Difference) -> list[Store] | None:
     """The stores of which rows may have gone that the log does not tell; None while one is locked."""
     # The server does not let a table be unlogged that a publication names, and does not log TRUNCATE of a partition.
-    named = str(binding.noted.get("entry", "")).startswith("table ")
-    since, truncated = binding.noted["since"], truncation(binding.noted)
+    noted = binding.noted
+    named = (noted.entry or "").startswith("table ")
     sure = {
-        store: has_lost_none(session, store, since, truncated)
+        store: has_lost_none(session, store, noted.since, noted.shown.truncated)
         for store in changed.rewritten
         if store.joined or not named
     }
     # Of a new partition the log has had rows, or there are none downstream. A TRUNCATE beside its CREATE empties the
     # file that it has.
-    shown = shown_partitions(binding.noted)
     for store in changed.joined:
-        if str(store.oid) in shown:
+        if str(store.oid) in noted.shown.partitions:
             sure[store] = store.file == store.oid and holds_rows(session, store)
     return None if None in sure.values() else [store for store, is_sure in sure.items() if not is_sure]
 

@@ -19,7 +19,7 @@ LOCK_MILLISECONDS = 100
 """How long the table's lock is waited for: the log is not read meanwhile."""
 
 
-def has_lost_none(session: psycopg.Connection, store: Store, since: str, truncated: str | None) -> bool | None:
+def has_lost_none(session: psycopg.Connection, store: Store, since: str, truncated: str) -> bool | None:
     """Whether it is sure that a store with another file lost no rows that the log does not tell; None while it is
     locked.
 
@@ -30,7 +30,7 @@ def has_lost_none(session: psycopg.Connection, store: Store, since: str, truncat
     The result is False if the user may not read the table.
 
     Args:
-        truncated: The last transaction in the log since then that has a TRUNCATE of the table.
+        truncated: The last transaction in the log since then that has a TRUNCATE of the table; empty without one.
 
     Raises:
         psycopg.Error: The server refuses.
@@ -40,7 +40,7 @@ def has_lost_none(session: psycopg.Connection, store: Store, since: str, truncat
         "(SELECT FROM (SELECT xmin FROM ONLY {} LIMIT {}) r WHERE age(r.xmin) > age({}::text::xid))"
     ).format(
         sql.Literal(store.oid),
-        sql.Literal(truncated),
+        sql.Literal(truncated or None),
         sql.Identifier(store.schema, store.name),
         sql.Literal(ROWS),
         sql.Literal(str(int(since) % (1 << 32))),

@@ -2,16 +2,10 @@
 
 A column that is added, used and renamed between two looks at the catalogs looks like one that was only added, and so
 does a label of an enum. Rows of the log with the name in between are wrong then. So the fingerprint keeps these names
-until the table is compared, also when the capture is stopped or killed in between::
+until the table is compared, also when the capture is stopped or killed in between: see ``Shown``.
 
-    "shown": {"labels": [[16410, "low"]],                  by type
-              "columns": [[["price", 23], ["note", 25]]],  of each Relation message, by name and type
-              "told": {"4": ["stop", 25]},                 new columns, by number: how handled, and the type
-              "unsure": true,                              it is not known which columns rows of the log have
-              "truncated": "751",                          the last transaction that has a TRUNCATE
-              "partitions": {"16430": ["751", "public.t_9"]}}    new ones with rows: first transaction, name
-
-Where schemas have the identities of columns, names do not matter. Then the last two are kept instead of ``columns``.
+Where schemas have the identities of columns, names do not matter. Then ``told`` and ``unsure`` are kept instead of
+``columns``.
 """
 
 from __future__ import annotations
@@ -19,118 +13,110 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from tidemark.captures.postgres.tables.record.table_record import ColumnRecord, TableRecord, TypePart, digest
-from tidemark.protocol.messages import JsonObject
+from msgspec.structs import replace
+
+from tidemark.captures.postgres.tables.record.noted_table import NotedTable, Pair
+from tidemark.captures.postgres.tables.record.table_record import (
+    ColumnRecord,
+    Partition,
+    TableRecord,
+    TypePart,
+    digest,
+)
 
 _TEXTS = frozenset((25, 1043))
 """text and varchar: one becomes the other without a change of any value, if the rows are not rewritten."""
 
-Pair = list[Any]
-"""A column's name, or how its values are handled, and the oid of its type."""
 
-
-def with_labels(noted: JsonObject, labels: Iterable[tuple[int, str]]) -> JsonObject:
+def with_labels(noted: NotedTable, labels: Iterable[tuple[int, str]]) -> NotedTable:
     """The fingerprint with labels that rows have, by type."""
-    return _with(noted, "labels", [list(label) for label in sorted(labels)])
+    new = tuple(label for label in sorted(labels) if label not in noted.shown.labels)
+    return _with(noted, labels=(*noted.shown.labels, *new)) if new else noted
 
 
-def with_columns(noted: JsonObject, columns: Iterable[tuple[str, int]]) -> JsonObject:
+def with_columns(noted: NotedTable, columns: Iterable[tuple[str, int]]) -> NotedTable:
     """The fingerprint with a Relation message, by the names and types of its columns."""
-    known = {(column[0], column[1]) for column in noted["columns"].values()}
-    others = [list(column) for column in columns if column not in known]
-    return _with(noted, "columns", [others]) if others else noted
+    known = {(column.name, column.type) for column in noted.columns.values()}
+    others = tuple(column for column in columns if column not in known)
+    new = others and others not in noted.shown.columns
+    return _with(noted, columns=(*noted.shown.columns, others)) if new else noted
 
 
-def with_told(noted: JsonObject, told_now: Mapping[int, Pair], *, sure: bool) -> JsonObject:
+def with_told(noted: NotedTable, told_now: Mapping[int, Pair], *, sure: bool) -> NotedTable:
     """The fingerprint with columns whose identities were told.
 
     Args:
         told_now: How the values of each column are handled, and the oid of its type, by number.
         sure: All of them were told, and rightly.
     """
-    shown = noted.get("shown", {})
-    told = {str(number): list(each) for number, each in told_now.items() if str(number) not in noted["columns"]}
-    new: JsonObject = {"told": {**told, **shown.get("told", {})}} if told.keys() - shown.get("told", {}).keys() else {}
-    if not sure and not is_unsure(noted):
-        new["unsure"] = True
-    return {**noted, "shown": {**shown, **new}} if new else noted
+    new = {str(number): each for number, each in told_now.items() if str(number) not in noted.columns}
+    told = {**new, **noted.shown.told}
+    unsure = is_unsure(noted) or not sure
+    return noted if (told, unsure) == (noted.shown.told, is_unsure(noted)) else _with(noted, told=told, unsure=unsure)
 
 
-def with_truncation(noted: JsonObject, transaction: int) -> JsonObject:
+def with_truncation(noted: NotedTable, transaction: int) -> NotedTable:
     """The fingerprint with a transaction that has a TRUNCATE of the table."""
-    return {**noted, "shown": {**noted.get("shown", {}), "truncated": str(transaction)}}
+    return _with(noted, truncated=str(transaction))
 
 
-def truncation(noted: JsonObject) -> str | None:
-    """The last transaction that has a TRUNCATE of the table; None if the log has had none since then."""
-    found: str | None = noted.get("shown", {}).get("truncated")
-    return found
-
-
-def with_partition(noted: JsonObject, oid: int, transaction: int, name: str) -> JsonObject:
+def with_partition(noted: NotedTable, oid: int, transaction: int, name: str) -> NotedTable:
     """The fingerprint with a partition whose rows the log has had since the transaction."""
-    if str(oid) in (noted.get("partitions") or {}) or str(oid) in (known := shown_partitions(noted)):
+    if str(oid) in (noted.partitions or ()) or str(oid) in noted.shown.partitions:
         return noted
-    return {**noted, "shown": {**noted.get("shown", {}), "partitions": {**known, str(oid): [str(transaction), name]}}}
+    return _with(noted, partitions={**noted.shown.partitions, str(oid): Partition(str(transaction), name)})
 
 
-def shown_partitions(noted: JsonObject) -> dict[str, list[str]]:
-    """The partitions that only the log has shown, by oid: the first transaction with rows of it, and its name."""
-    partitions: dict[str, list[str]] = noted.get("shown", {}).get("partitions", {})
-    return partitions
-
-
-def is_unsure(noted: JsonObject) -> bool:
+def is_unsure(noted: NotedTable) -> bool:
     """Whether the log has had rows of which it is not known which columns they have."""
-    return bool(noted.get("shown", {}).get("unsure"))
+    return noted.shown.unsure
 
 
-def told_otherwise(noted: JsonObject, number: int, now: Pair) -> bool:
+def told_otherwise(noted: NotedTable, number: int, now: Pair) -> bool:
     """Whether values of a new column were handled in another way, or had another type, for a while."""
-    told = noted.get("shown", {}).get("told", {}).get(str(number), now)
-    return not same_told(told, now)
+    return not same_told(noted.shown.told.get(str(number), now), now)
 
 
-def with_later_labels(noted: JsonObject, record: TableRecord) -> JsonObject:
+def with_later_labels(noted: NotedTable, record: TableRecord) -> NotedTable:
     """The fingerprint with the labels that only a later record has: chunks may read rows with these."""
     known = known_labels(noted, record)
     later = {(part.oid, label) for part in _enums(record.columns) for label in labels_of(part) - known[part.oid]}
     return with_labels(noted, later)
 
 
-def with_later_columns(noted: JsonObject, record: TableRecord) -> JsonObject:
+def with_later_columns(noted: NotedTable, record: TableRecord) -> NotedTable:
     """The same of columns."""
     return with_columns(noted, [(column.name, column.type) for column in record.columns if not column.generated])
 
 
-def known_labels(noted: JsonObject, record: TableRecord) -> dict[int, frozenset[str]]:
+def known_labels(noted: NotedTable, record: TableRecord) -> dict[int, frozenset[str]]:
     """The labels that the fingerprint stands for, by the oid of the enum, of all enums of a record."""
-    tokens = {oid: token for column in noted["columns"].values() for oid, token in column[5]}
+    tokens = {oid: token for column in noted.columns.values() for oid, token in column.types}
     return {part.oid: _known(tokens.get(part.oid), part) for part in _enums(record.columns)}
 
 
-def labels_are_gone(noted: JsonObject, part: TypePart) -> bool:
+def labels_are_gone(noted: NotedTable, part: TypePart) -> bool:
     """Whether rows have labels that the enum no longer has: they were renamed."""
     now = labels_of(part)
-    return any(oid == part.oid and label not in now for oid, label in noted.get("shown", {}).get("labels", ()))
+    return any(oid == part.oid and label not in now for oid, label in noted.shown.labels)
 
 
-def columns_are_gone(noted: JsonObject, columns: Sequence[ColumnRecord]) -> bool:
+def columns_are_gone(noted: NotedTable, columns: Sequence[ColumnRecord]) -> bool:
     """Whether the log had a column that the table no longer has: it was renamed, dropped, or got a type."""
-    now = [[column.name, column.type] for column in columns]
-    return any(not _has(now, pair) for pairs in _shown(noted) for pair in pairs)
+    now = [(column.name, column.type) for column in columns]
+    return any(not _has(now, pair) for pairs in noted.shown.columns for pair in pairs)
 
 
-def added_otherwise(noted: JsonObject, record: TableRecord) -> bool:
+def added_otherwise(noted: NotedTable, record: TableRecord) -> bool:
     """Whether the log had other new columns than those that the table has, perhaps under the same names."""
-    shown = _shown(noted)
-    added = [column for column in record.columns if str(column.number) not in noted["columns"]]
+    shown = noted.shown.columns
+    added = [column for column in record.columns if str(column.number) not in noted.columns]
     if not shown or not added:
         return False
-    first = noted.get("attributes", added[0].number - 1) + 1
+    first = (added[0].number - 1 if noted.attributes is None else noted.attributes) + 1
     if [column.number for column in added] != list(range(first, first + len(added))):
         return True
-    now = [[column.name, column.type] for column in added if not column.generated]
+    now = [(column.name, column.type) for column in added if not column.generated]
     return any(not all(map(same_told, pairs, now)) or len(pairs) > len(now) for pairs in shown)
 
 
@@ -173,18 +159,9 @@ def _enums(columns: Iterable[ColumnRecord]) -> Iterable[TypePart]:
     return (part for column in columns for part in column.types if part.kind == "e")
 
 
-def _shown(noted: JsonObject) -> list[list[Pair]]:
-    columns: list[list[Pair]] = noted.get("shown", {}).get("columns", [])
-    return columns
-
-
 def _has(pairs: Iterable[Pair], wanted: Pair) -> bool:
     return any(same_told(pair, wanted) for pair in pairs)
 
 
-def _with(noted: JsonObject, name: str, found: list[Any]) -> JsonObject:
-    shown = noted.get("shown", {})
-    known = shown.get(name, [])
-    if not (new := [each for each in found if each not in known]):
-        return noted
-    return {**noted, "shown": {**shown, name: [*known, *new]}}
+def _with(noted: NotedTable, **shown: Any) -> NotedTable:
+    return replace(noted, shown=replace(noted.shown, **shown))

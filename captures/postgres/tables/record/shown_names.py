@@ -13,6 +13,7 @@ from tidemark.captures.postgres.log.table_contract import ShownPartition
 from tidemark.captures.postgres.tables.bindings import PostgresBinding
 from tidemark.captures.postgres.tables.record.column_identities import noted_columns
 from tidemark.captures.postgres.tables.record.comparison import recorded
+from tidemark.captures.postgres.tables.record.noted_table import NotedTable
 from tidemark.captures.postgres.tables.record.shown_changes import (
     known_labels,
     same_told,
@@ -26,7 +27,6 @@ from tidemark.captures.postgres.tables.record.shown_changes import (
     with_truncation,
 )
 from tidemark.captures.postgres.values.enum_labels import EnumLabels
-from tidemark.protocol.messages import JsonObject
 
 
 class ShownNames:
@@ -50,9 +50,9 @@ class ShownNames:
         noted = with_later_labels(binding.noted, recorded(binding.table))
         if binding.identified:
             columns = [column for column in binding.table.columns if column.number and not column.generated]
-            told = {column.number: [binding.handling(column.name), column.type.oid] for column in columns}
+            told = {column.number: (binding.handling(column.name), column.type.oid) for column in columns}
             for known in noted_columns(noted):
-                before = [binding.handling(known.name), known.type]
+                before = (binding.handling(known.name), known.type)
                 sure &= same_told(before, told.get(known.number, before))
             sure &= not any(told_otherwise(noted, number, now) for number, now in told.items())
             noted = with_told(noted, told, sure=sure)
@@ -89,7 +89,7 @@ class ShownNames:
         changed, self._changed = self._changed, False
         return changed
 
-    def _keep(self, binding: PostgresBinding, noted: JsonObject) -> None:
+    def _keep(self, binding: PostgresBinding, noted: NotedTable) -> None:
         if noted is not binding.noted:
             binding.noted = noted
             self._found.add(binding.index)

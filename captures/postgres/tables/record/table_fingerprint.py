@@ -1,30 +1,14 @@
-"""The fingerprint: what the state keeps of a table's record, and the comparison of a later record with it.
-
-::
-
-    {"oid": 16402, "key": ["id"],          the table and its key
-     "entry": "table 16410",               the entry of the publication
-     "options": "8f3e…",                   of the publication
-     "files": {"16402": 16420},            see TableRecord.files
-     "since": "745",                       every transaction below it had ended
-     "readable": true,
-     "partitions": {"16424": ["740", "public.t_1"]},  see TableRecord.partitions
-     "attributes": 3,                      see TableRecord.attributes
-     "identified": true,                   schemas have always had the columns' identities
-     "columns": {"1": ["id", 23, -1, "", "740", []]}}     by number: name, type, modifier, mark, written, types,
-                                                          and in the key collation
-
-``tidemark.captures.postgres.tables.record.shown_changes`` adds what the log has shown since then.
-"""
+"""Makes a table's fingerprint from its record, and compares a later record with it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tidemark.captures.contract.table_changes import Cause, Consequence, TableChange, decided
 from tidemark.captures.postgres.config import ResourceConfig
 from tidemark.captures.postgres.tables.record import table_changes as changes
+from tidemark.captures.postgres.tables.record.noted_table import NotedColumn, NotedTable
 from tidemark.captures.postgres.tables.record.shown_changes import (
     added_otherwise,
     columns_are_gone,
@@ -32,12 +16,10 @@ from tidemark.captures.postgres.tables.record.shown_changes import (
     labels_are_gone,
     only_added,
     same_type,
-    shown_partitions,
     token,
     told_otherwise,
 )
-from tidemark.captures.postgres.tables.record.table_record import ColumnRecord, Store, TableRecord
-from tidemark.protocol.messages import JsonObject
+from tidemark.captures.postgres.tables.record.table_record import ColumnRecord, Partition, Store, TableRecord
 
 Handling = Callable[[str], str]
 """See ``tidemark.captures.postgres.tables.bindings.PostgresBinding.handling``."""
@@ -83,7 +65,7 @@ class Difference(NamedTuple):
 
 def fingerprint(
     record: TableRecord, resource: ResourceConfig, key: Sequence[str], since: str, *, identified: bool = False
-) -> JsonObject:
+) -> NotedTable:
     """What the state keeps of a record.
 
     Args:
@@ -92,28 +74,23 @@ def fingerprint(
         identified: See ``tidemark.captures.postgres.tables.bindings.PostgresBinding``.
     """
     publication = record.publication
-    made: JsonObject = {
-        "oid": record.oid,
-        "key": list(key),
-        "files": record.files,
-        "since": since,
-        "readable": record.readable and not record.hidden,
-        "attributes": record.attributes,
-        "columns": {str(column.number): _kept(column, resource, key) for column in record.columns},
-    }
-    if record.partitions is not None:
-        made["partitions"] = record.partitions
-    if identified:
-        made["identified"] = True
-    if record.entry is not None:
-        made["entry"] = record.entry
-    if publication is not None:
-        made["options"] = publication.options
-    return made
+    return NotedTable(
+        record.oid,
+        tuple(key),
+        record.files,
+        since,
+        record.readable and not record.hidden,
+        record.attributes,
+        {str(column.number): _kept(column, resource, key) for column in record.columns},
+        record.partitions,
+        identified,
+        record.entry,
+        None if publication is None else publication.options,
+    )
 
 
 def difference(
-    before: JsonObject,
+    before: NotedTable,
     record: TableRecord,
     resource: ResourceConfig,
     key: Sequence[str],
@@ -127,21 +104,21 @@ def difference(
         handling: Where schemas have the columns' identities: how the values of a column with this name are handled.
         gone: What it is that a partition is detached or dropped.
     """
-    if before["oid"] != record.oid:
+    if before.oid != record.oid:
         return Difference((Found(changes.MADE_AGAIN),))
     found = []
-    if "entry" in before and record.entry is not None and before["entry"] != record.entry:
+    if before.entry is not None and record.entry is not None and before.entry != record.entry:
         found.append(Found(changes.PUBLISHED_AGAIN))
     publication = record.publication
-    if "options" in before and publication is not None and before["options"] != publication.options:
+    if before.options is not None and publication is not None and before.options != publication.options:
         found.append(Found(changes.OPTIONS))
-    if before["key"] != list(key):
+    if before.key != tuple(key):
         found.append(Found(changes.KEY))
-    if before["readable"] and not (record.readable and not record.hidden):
+    if before.readable and not (record.readable and not record.hidden):
         found.append(Found(changes.PRIVILEGES))
     joined, of_partitions = _of_partitions(before, record, gone)
     found += of_partitions
-    rewritten = [store for store in record.rewritten(before["files"]) if store not in joined]
+    rewritten = [store for store in record.rewritten(before.files) if store not in joined]
     of_columns = _of_columns(before, record, resource, key, handling, rewritten=bool(rewritten))
     of_values = [each for each in of_columns if each.change is not changes.KEY_ORDER]
     if Consequence.EMPTIED in (_of_values(change, not set(key).isdisjoint(columns)) for change, columns in of_values):
@@ -155,27 +132,26 @@ def _of_values(change: TableChange, of_key: bool) -> Consequence:
     return decided(keeps_values=change.consequence < Consequence.READ_AGAIN, of_key=of_key, rows_may_be_gone=False)
 
 
-def _of_partitions(noted: JsonObject, record: TableRecord, gone: TableChange) -> tuple[list[Store], list[Found]]:
+def _of_partitions(noted: NotedTable, record: TableRecord, gone: TableChange) -> tuple[list[Store], list[Found]]:
     """The partitions that are new, and the changes of the others."""
-    before, now = noted.get("partitions"), record.partitions
+    before, now, shown = noted.partitions, record.partitions, noted.shown.partitions
     if before is None or now is None:
         return [], []
     found = []
-    shown = shown_partitions(noted)
-    back = [name for oid, (joined, name) in now.items() if _joined_again(joined, before.get(oid), shown.get(oid))]
+    back = [each.name for oid, each in now.items() if _joined_again(each.joined, before.get(oid), shown.get(oid))]
     if back:
         found.append(Found(changes.PARTITION_BACK, tuple(back)))
     known = shown | before
-    if left := [_name(oid, known[oid]) for oid in sorted(known.keys() - now.keys(), key=int)]:
+    if left := [known[oid].name or f"oid {oid}" for oid in sorted(known.keys() - now.keys(), key=int)]:
         found.append(Found(gone, tuple(left)))
     return [store for store in record.stores if str(store.oid) in now.keys() - before.keys()], found
 
 
-def _joined_again(joined: str, before: list[str] | str | None, shown: list[str] | None) -> bool:
+def _joined_again(joined: str, before: Partition | None, shown: Partition | None) -> bool:
     """Whether a partition left the table in between: it is as it was before, or the log has had rows of it already."""
     if before is not None:
-        return joined != (before if isinstance(before, str) else before[0])
-    return shown is not None and any(_is_later(each, shown[0]) for each in joined.split())
+        return joined != before.joined
+    return shown is not None and any(_is_later(each, shown.joined) for each in joined.split())
 
 
 def _is_later(one: str, other: str) -> bool:
@@ -183,13 +159,8 @@ def _is_later(one: str, other: str) -> bool:
     return 0 < (int(one) - int(other)) % (1 << 32) < 1 << 31
 
 
-def _name(oid: str, known: list[str] | str) -> str:
-    """The name of a partition in a fingerprint; earlier versions kept none."""
-    return f"the one with oid {oid}" if isinstance(known, str) else known[1]
-
-
 def _of_columns(
-    noted: JsonObject,
+    noted: NotedTable,
     record: TableRecord,
     resource: ResourceConfig,
     key: Sequence[str],
@@ -199,16 +170,16 @@ def _of_columns(
 ) -> list[Found]:
     """The changes of columns, with each change's columns in the table's order."""
     by_change: dict[TableChange, list[str]] = {}
-    before: dict[str, list[Any]] = noted["columns"]
+    before = noted.columns
     gone, otherwise = columns_are_gone(noted, record.columns), added_otherwise(noted, record)
     unsure = handling is not None and is_unsure(noted)
     followed = None if unsure else handling
-    names = {known[0] for known in before.values() if known[3] not in ("excluded", "generated")}
+    names = {known.name for known in before.values() if known.mark not in ("excluded", "generated")}
     for column in record.columns:
         if _mark(column, resource) in ("excluded", "generated"):
             continue
         known = before.get(str(column.number))
-        in_key = column.name in key or (known is not None and known[0] in noted["key"])
+        in_key = column.name in key or (known is not None and known.name in noted.key)
         if known is None:
             if followed is not None and not in_key:
                 found = list(_added_as_told(noted, record, column, followed))
@@ -218,7 +189,7 @@ def _of_columns(
                 found.append(changes.COLUMN_RENAMED)
         else:
             found = list(_altered(known, column, resource, None if in_key else followed, rewritten=rewritten))
-            if gone and not found and known[4] != column.written:
+            if gone and not found and known.written != column.written:
                 found.append(changes.COLUMN_RENAMED)  # And renamed back.
         if unsure and (known is None or _is_touched(known, column)):
             found.append(changes.COLUMN_RENAMED)
@@ -228,9 +199,10 @@ def _of_columns(
     return [Found(change, tuple(columns)) for change, columns in by_change.items()]
 
 
-def _is_touched(known: list[Any], column: ColumnRecord) -> bool:
+def _is_touched(known: NotedColumn, column: ColumnRecord) -> bool:
     """Whether a column may have had another name for a while."""
-    return [*known[:3], known[4]] != [column.name, column.type, column.typmod, column.written]
+    before = known.name, known.type, known.typmod, known.written
+    return before != (column.name, column.type, column.typmod, column.written)
 
 
 def _added(column: ColumnRecord, *, again: bool, rewritten: bool) -> Iterable[TableChange]:
@@ -242,35 +214,34 @@ def _added(column: ColumnRecord, *, again: bool, rewritten: bool) -> Iterable[Ta
 
 
 def _added_as_told(
-    noted: JsonObject, record: TableRecord, column: ColumnRecord, handling: Handling
+    noted: NotedTable, record: TableRecord, column: ColumnRecord, handling: Handling
 ) -> Iterable[TableChange]:
     """Of a column with an identity: no value of another one, whatever it was called, counts as its own."""
-    if told_otherwise(noted, column.number, [handling(column.name), column.type]):
+    if told_otherwise(noted, column.number, (handling(column.name), column.type)):
         yield changes.COLUMN_RENAMED
     # After a rewrite the catalog no longer shows what there was, nor do types which values there were in between.
-    elif record.rewritten(noted["files"]) or (column.filled and not column.constant):
+    elif record.rewritten(noted.files) or (column.filled and not column.constant):
         yield changes.COLUMN_FILLED
 
 
 def _altered(
-    known: list[Any], column: ColumnRecord, resource: ResourceConfig, handling: Handling | None, *, rewritten: bool
+    known: NotedColumn, column: ColumnRecord, resource: ResourceConfig, handling: Handling | None, *, rewritten: bool
 ) -> Iterable[TableChange]:
-    name, type_oid, _, mark, written, _, *order = known
-    if order and order != [column.collation]:
+    if known.collation not in (0, column.collation):
         yield changes.KEY_ORDER
-    if mark == "generated":
+    if known.mark == "generated":
         yield changes.EXPRESSION_DROPPED
-    elif mark != _mark(column, resource):
+    elif known.mark != _mark(column, resource):
         yield changes.INCLUDED
-    if name != column.name and (handling is None or handling(name) != handling(column.name)):
+    if known.name != column.name and (handling is None or handling(known.name) != handling(column.name)):
         yield changes.COLUMN_RENAMED
-    if not same_type(type_oid, column.type) or (rewritten and written != column.written):
+    if not same_type(known.type, column.type) or (rewritten and known.written != column.written):
         yield changes.COLUMN_WRITTEN
 
 
-def _of_types(noted: JsonObject, known: list[Any] | None, column: ColumnRecord) -> Iterable[TableChange]:
+def _of_types(noted: NotedTable, known: NotedColumn | None, column: ColumnRecord) -> Iterable[TableChange]:
     """The changes of types. ``known`` is None for a column that the fingerprint does not have."""
-    before = dict(known[5]) if known is not None and known[1] == column.type else {}
+    before = dict(known.types) if known is not None and known.type == column.type else {}
     for part in column.types:
         if part.kind == "e" and labels_are_gone(noted, part):
             yield changes.LABELS_RENAMED
@@ -284,10 +255,11 @@ def _of_types(noted: JsonObject, known: list[Any] | None, column: ColumnRecord) 
             yield changes.LABELS_RENAMED
 
 
-def _kept(column: ColumnRecord, resource: ResourceConfig, key: Sequence[str]) -> list[Any]:
-    types = [[part.oid, token(part.parts)] for part in column.types if part.parts]
-    order = [column.collation] if column.collation and column.name in key else []
-    return [column.name, column.type, column.typmod, _mark(column, resource), column.written, types, *order]
+def _kept(column: ColumnRecord, resource: ResourceConfig, key: Sequence[str]) -> NotedColumn:
+    types = tuple((part.oid, token(part.parts)) for part in column.types if part.parts)
+    collation = column.collation if column.name in key else 0
+    mark = _mark(column, resource)
+    return NotedColumn(column.name, column.type, column.typmod, mark, column.written, types, collation)
 
 
 def _mark(column: ColumnRecord, resource: ResourceConfig) -> str:

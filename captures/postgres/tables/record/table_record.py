@@ -180,6 +180,13 @@ class Store(NamedTuple):
         return f"{self.schema}.{self.name}"
 
 
+class Partition(NamedTuple):
+    """What is noted of a partition: ``Store.joined``, and its name for people; empty if an earlier version noted it."""
+
+    joined: str
+    name: str
+
+
 class TypePart(NamedTuple):
     """A type that a column's type consists of, at any depth. The server's own types are left out.
 
@@ -308,14 +315,12 @@ class TableRecord:
         return [store for store in self.stores if store.file and store.file != files.get(str(store.oid), store.oid)]
 
     @property
-    def partitions(self) -> dict[str, list[str]] | None:
-        """``Store.joined`` and the name of partitions that are not foreign tables, by oid; None if the table is not
-        partitioned.
-        """
+    def partitions(self) -> dict[str, Partition] | None:
+        """The partitions that are not foreign tables, by oid; None if the table is not partitioned."""
         if not any(store.kind == "p" for store in self.stores):
             return None
         parts = [store for store in self.stores if store.joined and store.kind != "f"]
-        return {str(store.oid): [store.joined, store.qualified_name] for store in parts}
+        return {str(store.oid): Partition(store.joined, store.qualified_name) for store in parts}
 
     def definitions(self) -> dict[str, str]:
         """``ColumnRecord.definition`` by name."""

@@ -12,6 +12,7 @@ from tidemark.captures.postgres.config import ResourceConfig, parse_endpoint, pa
 from tidemark.captures.postgres.server.session import connect
 from tidemark.captures.postgres.tables.bindings import bound_tables
 from tidemark.captures.postgres.tables.columns import Table
+from tidemark.captures.postgres.tables.record.noted_table import NotedTable
 from tidemark.captures.postgres.tables.record.table_fingerprint import Difference, difference, fingerprint
 from tidemark.captures.postgres.tables.record.table_record import read_digests
 
@@ -188,3 +189,29 @@ def test_partitions_have_identities_and_files_of_their_own(session: psycopg.Conn
     record = _table(session).record
     assert record is not None
     assert list(record.files) == [str(record.stores[1].oid)]
+
+
+def test_a_fingerprint_of_an_earlier_version(session: psycopg.Connection) -> None:
+    """It had no names of partitions, and no collations."""
+    for statement in (
+        "CREATE TABLE t (id text PRIMARY KEY, a text) PARTITION BY LIST (id)",
+        "CREATE TABLE first PARTITION OF t FOR VALUES IN ('a')",
+        "CREATE TABLE rest PARTITION OF t DEFAULT",
+    ):
+        session.execute(statement)
+    table = _table(session)
+    assert table.record is not None and table.record.partitions is not None
+    known = fingerprint(table.record, _resource(), table.key, "3")
+    state = known.to_state()
+    assert NotedTable.of(state) == known
+    partitions = {oid: each.joined for oid, each in table.record.partitions.items()}
+    columns = {number: column[:6] for number, column in state["columns"].items()}
+    earlier = NotedTable.of({**state, "partitions": partitions, "columns": columns})
+    assert difference(earlier, table.record, _resource(), table.key) == Difference(())
+    first = next(store.oid for store in table.stores if store.name == "first")
+    session.execute("DROP TABLE first")
+    now = _table(session).record
+    assert now is not None
+    for noted, name in ((known, "public.first"), (earlier, f"oid {first}")):
+        (found,) = difference(noted, now, _resource(), table.key).found
+        assert (found.change.name, found.columns) == ("partition_gone", (name,))

@@ -12,7 +12,7 @@ from tidemark.captures.postgres.tables.record.column_identities import (
     CatalogColumns,
     identities,
 )
-from tidemark.protocol.messages import JsonObject
+from tidemark.captures.postgres.tables.record.noted_table import NotedColumn, NotedTable
 
 TEXT, VARCHAR, INT, INET, CIDR, OWN = 25, 1043, 23, 869, 650, 16400
 WITHOUT_A_REWRITE = {TEXT: VARCHAR, VARCHAR: TEXT, CIDR: INET, INET: OWN, OWN: INET}
@@ -64,10 +64,10 @@ class Modelled:
     def now(self) -> CatalogColumns:
         return CatalogColumns(self.present, tuple(map(_computed, sorted(self.generated))), self.attributes)
 
-    def noted(self) -> JsonObject:
-        columns = {str(c.number): [c.name, c.type, c.typmod, "", c.written, []] for c in self.present}
-        generated = {str(number): [f"g{number}", INT, -1, "generated", "0", []] for number in self.generated}
-        return {"attributes": self.attributes, "columns": {**generated, **columns}}
+    def noted(self) -> NotedTable:
+        columns = {str(c.number): NotedColumn(c.name, c.type, c.typmod, "", c.written, ()) for c in self.present}
+        generated = {str(number): NotedColumn(f"g{number}", INT, -1, "generated", "0", ()) for number in self.generated}
+        return NotedTable(attributes=self.attributes, columns={**generated, **columns})
 
 
 KINDS = ["add", "add", "drop", "rename", "rename", "retype", "touch", "generate"]
@@ -114,7 +114,8 @@ COLUMNS = [CatalogColumn(1, "id", INT, -1, "1"), CatalogColumn(2, "a", TEXT, -1,
 
 
 def _found(shown: list[tuple[str, int]], now: list[CatalogColumn], attributes: int) -> tuple[tuple[int, ...], bool]:
-    noted = {"attributes": 2, "columns": {str(c.number): [*c[1:4], "", c.written, []] for c in COLUMNS}}
+    known = {str(c.number): NotedColumn(c.name, c.type, c.typmod, "", c.written, ()) for c in COLUMNS}
+    noted = NotedTable(attributes=2, columns=known)
     columns = CatalogColumns(tuple(now), (), attributes)
     return tuple(identities([(name, of, -1) for name, of in shown], noted, columns))  # type: ignore[return-value]
 
@@ -135,6 +136,7 @@ def test_what_is_usual_is_sure() -> None:
         False,
     )
     computed = CatalogColumns(tuple(COLUMNS), (_computed(3),), 3)
-    noted = {"attributes": 2, "columns": {str(c.number): [*c[1:4], "", c.written, []] for c in COLUMNS}}
+    known = {str(c.number): NotedColumn(c.name, c.type, c.typmod, "", c.written, ()) for c in COLUMNS}
+    noted = NotedTable(attributes=2, columns=known)
     assert identities([("id", INT, -1), ("a", TEXT, -1), ("g3", INT, -1)], noted, computed) == ((1, 2, 3), True)
     assert _found([("id", INT), ("a", TEXT)], [], 0) == ((0, 0), False)
