@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from tidemark.captures.contract import causes
 from tidemark.captures.contract.log import LogBatch
-from tidemark.captures.contract.table_changes import Consequence, decided
+from tidemark.captures.contract.table_changes import Cause, Consequence, decided
 from tidemark.captures.mysql.config import OnStatement
 from tidemark.captures.mysql.log.events import THREAD_SPECIFIC, Query, client_collation, sql_mode, used_databases
 from tidemark.captures.mysql.log.logged_tables import LoggedTables
@@ -119,7 +119,7 @@ class StatementEffects:
                 case Action.CREATED | Action.ENSURED:
                     self._logged.replaced(bound, batch, causes.MADE_AGAIN)
                 case Action.REFILLED:
-                    self._logged.replaced(bound, batch, causes.ROWS_WITHOUT_EVENTS)
+                    self._logged.replaced(bound, batch, _why_refilled(found, change))
                 case Action.VERSIONED:
                     self._logged.set_aside(bound.binding, versioned(bound.table.path), batch)
         self._renamed(renames, batch)
@@ -305,3 +305,9 @@ class StatementEffects:
             bound = self._tables.bound(*name)
             if bound is not None and name != was:
                 self._logged.replaced(bound, batch, causes.MADE_AGAIN)
+
+
+def _why_refilled(found: Iterable[Change], change: Change) -> Cause:
+    """Why a table may have lost or got rows: a clause of the statement is not known, or it is known to do so."""
+    unknown = any(other.alteration.unknown for other in found if other.name == change.name)
+    return causes.NOT_UNDERSTOOD if unknown else causes.ROWS_WITHOUT_EVENTS

@@ -153,7 +153,7 @@ def _add(clause: Tokens, found: _Found) -> None:
     if clause.accept("("):
         if tokens[-1].upper != ")":
             found.unknown()
-        for definition in Tokens(iter(tokens[1:-1]), clause.schema).clauses():
+        for definition in _clauses(Tokens(iter(tokens[1:-1]), clause.schema)):
             _clause(Tokens(iter((Token("word", "ADD"), *definition.rest())), clause.schema), found)
     elif form(tokens) == "SYSTEM VERSIONING":
         found.tables.append(Change(Action.VERSIONED, found.table))

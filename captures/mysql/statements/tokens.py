@@ -116,19 +116,6 @@ class Tokens:
         self._next, self._tokens = [], iter(left)
         return left
 
-    def clauses(self) -> Iterator[Tokens]:
-        """What is left, cut at the commas that are in no parentheses."""
-        clause: list[Token] = []
-        depth = 0
-        for token in self.rest():
-            depth += (token.upper == "(") - (token.upper == ")")
-            if token.upper == "," and depth == 0:
-                yield Tokens(iter(clause), self.schema)
-                clause = []
-            else:
-                clause.append(token)
-        yield Tokens(iter(clause), self.schema)
-
 
 def statement_tokens(text: bytes, schema: str, mode: SqlMode = NONE, *, mariadb: bool = False) -> Tokens:
     """The tokens of a statement in UTF-8; of a very long one those of its beginning, and a mark of no meaning.
