@@ -102,7 +102,8 @@ class NotedTable(msgspec.Struct, frozen=True, omit_defaults=True):
         return msgspec.convert(state, cls)
 
     def to_state(self) -> JsonObject:
-        state: JsonObject = msgspec.json.decode(msgspec.json.encode(self))  # With lists, as a state that was read.
+        # An Unsayable is a text, too. With lists, as a state that was read.
+        state: JsonObject = msgspec.json.decode(msgspec.json.encode(self, enc_hook=str))
         return state
 
 
