@@ -67,6 +67,32 @@ def test_privileges(binlog_database: Database) -> None:
         assert failures(binlog_database, TABLE, **config) == {}
 
 
+def test_an_account_without_grants(binlog_database: Database) -> None:
+    run(binlog_database, "CREATE TABLE t (id INT PRIMARY KEY)")
+    with account(binlog_database) as config:
+        found = failures(binlog_database, **config)
+        assert found.keys() == {"TM-MY-006", "TM-MY-008"}
+        for error in found.values():
+            run(binlog_database, *(each.replace("SCHEMA", binlog_database.name) for each in statements(error.remedy)))
+        assert failures(binlog_database, **config) == failures(binlog_database, "t", **config) == {}
+
+
+def test_an_anonymous_account(binlog_database: Database) -> None:
+    """The server takes a user for it whose own account is for hosts that are less exact."""
+    run(binlog_database, "CREATE TABLE t (id INT PRIMARY KEY)")
+    with account(binlog_database, "ALL ON *.*") as config:
+        for password in ("x", "another"):
+            run(binlog_database, f"CREATE USER ''@'127.0.0.1' IDENTIFIED BY '{password}'")
+            if password == "x":
+                follow(binlog_database, failures(binlog_database, "t", **config)["TM-MY-006"])
+            else:
+                with pytest.raises(SourceError) as refused:
+                    failures(binlog_database, "t", **config)
+                (_, drop) = statements(str(refused.value.remedy))
+                run(binlog_database, drop.replace("HOST", "127.0.0.1"))
+            assert failures(binlog_database, "t", **config) == {}
+
+
 def test_the_log_is_refused(binlog_database: Database) -> None:
     run(binlog_database, "CREATE TABLE t (id INT PRIMARY KEY)")
     grants = [f"SELECT ON {binlog_database.name}.*", f"{monitor(binlog_database)}, REPLICATION SLAVE ON *.*"]
