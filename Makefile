@@ -55,7 +55,7 @@ soak: setup ## Change tables at random while they are captured, for SOAK_SECONDS
 	  tests/spark_sink/pipeline/test_drivers.py tests/spark_sink/pipeline/test_generation_drivers.py \
 	  tests/spark_sink/test_delta_lake.py tests/backfill/test_interleavings.py \
 	  tests/runtime/changelog/test_segments.py tests/runtime/changelog/test_crash.py \
-	  tests/captures/engine/test_commands.py \
+	  tests/captures/engine/test_commands.py tests/captures/mysql/tables_that_change/test_grammar.py \
 	  tests/captures/postgres/tables_that_change/test_names_in_between.py \
 	  tests/captures/postgres/tables_that_change/test_followed_columns.py $(ARGS)
 
