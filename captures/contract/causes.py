@@ -34,7 +34,13 @@ COLUMN_VALUES = Cause(
 ROWS_WITHOUT_EVENTS = Cause(
     "rows_without_events",
     Consequence.EMPTIED,
-    "Remove rows by DELETE before a partition is dropped or exchanged, and leave ALTER IGNORE and REPAIR TABLE.",
+    "Remove rows by DELETE before a partition is truncated or exchanged, and leave ALTER IGNORE and REPAIR TABLE.",
+    keys_stay=True,
+)
+PARTITION_REMOVED = Cause(
+    "partition_removed",
+    Consequence.EMPTIED,
+    "Set `on_partition_gone` to `warn`: then rows of a partition that is gone stay downstream.",
     keys_stay=True,
 )
 WITHOUT_A_STATEMENT = Cause(

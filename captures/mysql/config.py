@@ -21,6 +21,9 @@ SslMode = Literal["DISABLED", "PREFERRED", "REQUIRED", "VERIFY_CA", "VERIFY_IDEN
 OnStatement = Literal["set_aside", "warn"]
 """The policy for a statement that the log has instead of row events."""
 
+OnPartitionGone = Literal["warn", "reread"]
+"""The policy for a partition that is dropped: its rows stay downstream, or the table is read again."""
+
 
 class EndpointConfig(Endpoint):
     """The connector's configuration."""
@@ -64,6 +67,10 @@ class EndpointConfig(Endpoint):
         OnStatement,
         Field(description="What to do with tables that a statement in the log may have changed without row events"),
     ] = "set_aside"
+    on_partition_gone: Annotated[
+        OnPartitionGone,
+        Field(description="When a partition is dropped: keep its rows downstream, or read the table again"),
+    ] = "reread"
 
     @model_validator(mode="after")
     def _certificates(self) -> Self:

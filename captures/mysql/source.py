@@ -165,6 +165,7 @@ class MysqlSource(RemembersLayouts, ReadsInSnapshots):
             self.captured,
             truncation=self._config.truncation,
             on_statement=self._config.on_statement,
+            on_partition_gone=self._config.on_partition_gone,
             mariadb=self._session.mariadb,
             limits=self._limits,
         )

@@ -195,4 +195,11 @@ CODES = (
         "A position in the log is malformed",
         "The state was changed by hand, or belongs to another connector: use the state of the last checkpoint.",
     ),
+    manual(
+        "TM-MY-056",
+        "Partitions were dropped, and their rows stay downstream",
+        "The log has no events of these rows, and on_partition_gone is warn. Rows that are deleted before their partition "
+        "is dropped are deleted downstream, too. To have all of them go, run tidemark backfill with --truncate, or set "
+        "on_partition_gone: reread, which reads the table again each time.",
+    ),
 )

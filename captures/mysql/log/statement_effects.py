@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from tidemark.captures.contract import causes
 from tidemark.captures.contract.log import LogBatch
 from tidemark.captures.contract.table_changes import Cause, Consequence, decided
-from tidemark.captures.mysql.config import OnStatement
+from tidemark.captures.mysql.config import OnPartitionGone, OnStatement
 from tidemark.captures.mysql.log.events import THREAD_SPECIFIC, Query, client_collation, sql_mode, used_databases
 from tidemark.captures.mysql.log.logged_tables import LoggedTables
 from tidemark.captures.mysql.server.prerequisites import versioned
@@ -64,14 +64,22 @@ class StatementEffects:
         logged: The same, as the rows of the log have them.
         mariadb: The server is MariaDB.
         on_statement: What is done where the log has a statement instead of rows.
+        on_partition_gone: What is done where the rows of a partition go.
     """
 
     def __init__(
-        self, tables: CapturedTables, logged: LoggedTables, *, mariadb: bool, on_statement: OnStatement
+        self,
+        tables: CapturedTables,
+        logged: LoggedTables,
+        *,
+        mariadb: bool,
+        on_statement: OnStatement,
+        on_partition_gone: OnPartitionGone,
     ) -> None:
         self._tables = tables
         self._logged = logged
         self._on_statement = on_statement
+        self._on_partition_gone = on_partition_gone
         self._temporary = TemporaryTables(self._place)
         self._mariadb = mariadb
         self._gone_schemas: set[str] = set()
@@ -118,6 +126,10 @@ class StatementEffects:
                     pass
                 case Action.CREATED | Action.ENSURED:
                     self._logged.replaced(bound, batch, causes.MADE_AGAIN)
+                case Action.PARTITION_GONE if self._on_partition_gone == "warn":
+                    _warn_of_partitions(change, where)
+                case Action.PARTITION_GONE:
+                    self._logged.replaced(bound, batch, replace(causes.PARTITION_REMOVED, columns=change.partitions))
                 case Action.REFILLED:
                     self._logged.replaced(bound, batch, _why_refilled(found, change))
                 case Action.VERSIONED:
@@ -305,6 +317,14 @@ class StatementEffects:
             bound = self._tables.bound(*name)
             if bound is not None and name != was:
                 self._logged.replaced(bound, batch, causes.MADE_AGAIN)
+
+
+def _warn_of_partitions(change: Change, where: StatementPlace) -> None:
+    error = SourceError(
+        "TM-MY-056",
+        f"{'.'.join(change.name)}: {', '.join(change.partitions)} went at {where.text}, and their rows stay downstream",
+    )
+    logger.warning("%s", error.message, extra={"code": error.code, "remedy": error.remedy})
 
 
 def _why_refilled(found: Iterable[Change], change: Change) -> Cause:

@@ -8,7 +8,7 @@ from tidemark.captures.contract.causes import ROLLED_BACK
 from tidemark.captures.contract.errors import LostPosition
 from tidemark.captures.contract.log import LogBatch
 from tidemark.captures.mysql.chunks.fence import transaction_id
-from tidemark.captures.mysql.config import OnStatement
+from tidemark.captures.mysql.config import OnPartitionGone, OnStatement
 from tidemark.captures.mysql.log import events
 from tidemark.captures.mysql.log.binlog_cursor import LogPlace, ReadTo
 from tidemark.captures.mysql.log.connection import LIMITS, BinlogConnection, StreamLimits
@@ -43,6 +43,7 @@ class BinlogLog:
         tables: The captured tables.
         truncation: What a TRUNCATE becomes.
         on_statement: What is done where the log has a statement instead of rows.
+        on_partition_gone: What is done where the rows of a partition go.
         mariadb: The server is MariaDB: its GTIDs are others.
         limits: What is held in memory.
 
@@ -59,6 +60,7 @@ class BinlogLog:
         truncation: Truncation,
         mariadb: bool,
         on_statement: OnStatement = "set_aside",
+        on_partition_gone: OnPartitionGone = "reread",
         limits: StreamLimits = LIMITS,
     ) -> None:
         self._connect = connect
@@ -76,7 +78,9 @@ class BinlogLog:
         self._connection = self._connected(start)
         self._server = self._connection.server
         self._tables = LoggedTables(tables, names_columns=self._connection.names_columns, mariadb=mariadb)
-        self._statements = StatementEffects(tables, self._tables, mariadb=mariadb, on_statement=on_statement)
+        self._statements = StatementEffects(
+            tables, self._tables, mariadb=mariadb, on_statement=on_statement, on_partition_gone=on_partition_gone
+        )
         self._maps = TableMaps(self._tables)
         self._xa = XaTransactions(self._read_to, self._tables, self._maps, committing, limits.held_bytes)
 

@@ -23,6 +23,8 @@ class Action(StrEnum):
     """Emptied by a DELETE, in place of its rows: its triggers may change other tables."""
     REFILLED = "refilled"
     """It lost or got rows that the log does not have."""
+    PARTITION_GONE = "partition gone"
+    """It lost all rows of a partition, which the log does not have."""
     RENAMED = "renamed"
     VERSIONED = "versioned"
     """From here on the log has the history of its rows as rows."""
@@ -106,12 +108,14 @@ class Change:
         name: The table; an empty table name stands for the schema.
         new_name: For ``RENAMED``, what it is called now.
         alteration: For ``ALTERED``.
+        partitions: For ``PARTITION_GONE``, which.
     """
 
     action: Action
     name: Name
     new_name: Name = ("", "")
     alteration: Alteration = field(default_factory=Alteration)
+    partitions: tuple[str, ...] = ()
 
 
 def single(action: Action, name: Name | None) -> list[Change]:

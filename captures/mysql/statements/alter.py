@@ -22,6 +22,11 @@ _COLUMN = re.compile(COLUMN)
 _RENAMED = re.compile(rf"RENAME COLUMN (?:IF EXISTS )?{NAME} TO {NAME}")
 _DROPPED = re.compile(rf"DROP (?:COLUMN )?(?:IF EXISTS )?(?!PARTITION\b){NAME}(?: RESTRICT| CASCADE)?")
 _CONVERTED = re.compile(rf"CONVERT TO (?:CHARSET|CHAR(?:ACTER)? SET) (?:{NAME}|')(?: COLLATE (?:= )?(?:{NAME}|'))?")
+_GONE = re.compile(
+    rf"DROP PARTITION(?: IF EXISTS)? {NAME}(?: , {NAME})*|CONVERT PARTITION {NAME} TO TABLE {NAME}(?: \. {NAME})?"
+)
+_MOVED = re.compile(r"(?:TRUNCATE|EXCHANGE|CONVERT|REPAIR|DISCARD|IMPORT) (?:PARTITION|TABLE|TABLESPACE)\b.*")
+"""Partitions and files that lose rows or get other ones."""
 _VALUED = re.compile(r"\b(?:DEFAULT (?!NULL\b)|NOT NULL\b|(?:AS|AUTO_INCREMENT|SERIAL)\b)")
 """In the definition of a new column: it may have values in rows that are there."""
 
@@ -142,9 +147,24 @@ def _clause(clause: Tokens, found: _Found) -> None:
             found.alteration.dropped += (clause.word(),)
         case "CONVERT" if _CONVERTED.fullmatch(text):
             found.alteration.texts = True
-        case _:
-            found.unknown()
+        case "DROP" | "CONVERT" if _GONE.fullmatch(text):
+            clause.take()
+            found.tables.append(Change(Action.PARTITION_GONE, found.table, partitions=_partitions(clause)))
             _other_tables(verb, clause, found)
+        case _:
+            if _MOVED.fullmatch(text):
+                found.refilled()
+            else:
+                found.unknown()
+            _other_tables(verb, clause, found)
+
+
+def _partitions(clause: Tokens) -> tuple[str, ...]:
+    clause.exists_clause()
+    found = [clause.word()]
+    while clause.accept(","):
+        found.append(clause.word())
+    return tuple(found)
 
 
 def _add(clause: Tokens, found: _Found) -> None:
@@ -186,12 +206,11 @@ def _column(name: str, definition: Tokens, found: _Found, *, added: bool) -> Non
 
 def _other_tables(verb: str, clause: Tokens, found: _Found) -> None:
     """What a clause that moves rows does to another table: of MariaDB a partition becomes a table, or the other way."""
-    first = clause.peek().upper
+    taken = clause.peek().upper == "TABLE"
     for token in clause.rest():
         if token.upper != "TABLE":
             continue
         if verb == "EXCHANGE":
             found.tables += single(Action.REFILLED, clause.name())
-        elif verb == "CONVERT" and first in ("TABLE", "PARTITION"):
-            action = Action.DROPPED if first == "TABLE" else Action.CREATED
-            found.tables += single(action, clause.name())
+        elif verb == "CONVERT":
+            found.tables += single(Action.DROPPED if taken else Action.CREATED, clause.name())

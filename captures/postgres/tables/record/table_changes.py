@@ -67,7 +67,7 @@ PARTITION_REMOVED = TableChange(
     "The same with `on_partition_gone: reread`",
     _LOOKED_AT,
     Consequence.EMPTIED,
-    avoid="Leave `on_partition_gone` at `warn`: then rows of a partition that is gone stay downstream.",
+    avoid=causes.PARTITION_REMOVED.avoid,
     keys_stay=True,
 )
 REWRITTEN = TableChange(

@@ -11,7 +11,7 @@ from tidemark.captures.mysql.statements.changes import changes
 
 ALTERED, CREATED, DROPPED = Action.ALTERED, Action.CREATED, Action.DROPPED
 CLEARED, EMPTIED, REFILLED = Action.CLEARED, Action.EMPTIED, Action.REFILLED
-RENAMED, WRITTEN = Action.RENAMED, Action.WRITTEN
+PARTITION_GONE, RENAMED, WRITTEN = Action.PARTITION_GONE, Action.RENAMED, Action.WRITTEN
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,8 @@ RENAMED, WRITTEN = Action.RENAMED, Action.WRITTEN
         ("ALTER ONLINE TABLE IF EXISTS t NOWAIT RENAME AS u", [(ALTERED, "d.t"), (RENAMED, "d.t>d.u")]),
         ("ALTER IGNORE TABLE t WAIT 5 ADD UNIQUE (a)", [(ALTERED, "d.t"), (REFILLED, "d.t")]),
         ("ALTER TABLE t CONVERT TABLE u TO PARTITION p", [(ALTERED, "d.t"), (REFILLED, "d.t"), (DROPPED, "d.u")]),
-        ("ALTER TABLE t CONVERT PARTITION p TO TABLE u", [(ALTERED, "d.t"), (REFILLED, "d.t"), (CREATED, "d.u")]),
+        ("ALTER TABLE t CONVERT PARTITION p TO TABLE u", [(ALTERED, "d.t"), (PARTITION_GONE, "d.t"), (CREATED, "d.u")]),
+        ("ALTER TABLE t CONVERT PARTITION p TO TABLE u v", [(ALTERED, "d.t"), (REFILLED, "d.t"), (CREATED, "d.u")]),
         ("ALTER TABLE t DISCARD TABLESPACE", [(ALTERED, "d.t"), (REFILLED, "d.t")]),
         ("ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4", [(ALTERED, "d.t")]),
         ("REPAIR TABLE t, x.u QUICK", [(REFILLED, "d.t"), (REFILLED, "x.u")]),
@@ -53,8 +54,9 @@ RENAMED, WRITTEN = Action.RENAMED, Action.WRITTEN
         ("# comment\n-- another\n/* a */ TRUNCATE t", [(EMPTIED, "d.t")]),
         ('TRUNCATE "t"', []),
         ("-- \n--\t\n--\nTRUNCATE t --", [(EMPTIED, "d.t")]),
-        ("ALTER TABLE t --\nDROP PARTITION p0, p1", [(ALTERED, "d.t"), (REFILLED, "d.t")]),
-        ("ALTER TABLE t ADD c INT NULL /*!50100 , DROP PARTITION p0 */", [(ALTERED, "d.t"), (REFILLED, "d.t")]),
+        ("ALTER TABLE t --\nDROP PARTITION p0, p1", [(ALTERED, "d.t"), (PARTITION_GONE, "d.t")]),
+        ("ALTER TABLE t DROP PARTITION p0 p1", [(ALTERED, "d.t"), (REFILLED, "d.t")]),
+        ("ALTER TABLE t ADD c INT NULL /*!50100 , DROP PARTITION p0 */", [(ALTERED, "d.t"), (PARTITION_GONE, "d.t")]),
         ("ALTER TABLE t ADD c INT NULL /* , DROP PARTITION p0 */", [(ALTERED, "d.t")]),
         ("ALTER TABLE t ADD SYSTEM VERSIONING", [(ALTERED, "d.t"), (Action.VERSIONED, "d.t")]),
         ("ALTER TABLE t ENGINE=CONNECT", [(ALTERED, "d.t"), (REFILLED, "d.t")]),
@@ -155,7 +157,7 @@ def test_statements_of_administrators_change_no_rows(statement: str) -> None:
         ("DROP SYSTEM VERSIONING", Alteration(unknown=True)),
         ("ADD a INT FROB", Alteration(added=("a",), unknown=True)),
         ("ADD a FROB", Alteration(added=("a",), unknown=True)),
-        ("DROP PARTITION cascade", Alteration(unknown=True)),
+        ("DROP PARTITION a cascade", Alteration(unknown=True)),
         ("ENGINE=InnoDB PARTITION BY HASH (a) (PARTITION p ENGINE=CONNECT)", Alteration(unknown=True)),
         ("SECONDARY_LOAD", Alteration()),
         ("DROP a, DROP COLUMN IF EXISTS `b`", Alteration(dropped=("a", "b"))),
