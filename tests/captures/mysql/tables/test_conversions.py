@@ -46,6 +46,7 @@ KEPT = [
 ]
 
 STRICTLY_KEPT = [
+    (replace(ENUM, charset="latin1"), ENUM),
     (INT, replace(INT, nullable=False)),
     (INT, replace(INT, data_type="smallint")),
     (INT, replace(INT, unsigned=True)),

@@ -237,6 +237,7 @@ IN_OTHER_MODES = (
         "MODIFY v VARCHAR(3) CHARACTER SET latin1",
         "MODIFY e ENUM('y', 'z')",
         "CONVERT TO CHARACTER SET ascii",
+        "CONVERT TO CHARACTER SET utf16 COLLATE utf16_bin",
         mode=MODES[1],
     ),
     *_of("", "MODIFY c VARCHAR(9)", "MODIFY c TEXT", 'ADD "x, y" INT NOT NULL, DROP "n"', mode=MODES[2]),
