@@ -69,6 +69,11 @@ def _replayed(capture: Session, binding: int, key: Sequence[str]) -> Rows | None
         return None
 
 
+def _has_unknown_labels(capture: Session, number: int) -> bool:
+    coded = [line["message"] for line in capture.logs if line.get("fields", {}).get("code") == "TM-MY-032"]
+    return any(f".{name(number)} may have labels" in message for message in coded)
+
+
 class Tables:
     """The tables of a capture, one for each case."""
 
@@ -109,10 +114,18 @@ class Tables:
                 run(self._database, statement.format(t=name(number)))
 
     def differences(self, capture: Session) -> list[str]:
-        """What is downstream and not in the source, or the other way. Tables that lost their key are set aside."""
+        """What is downstream and not in the source, or the other way.
+
+        Tables are set aside that lost their key, and those with labels that neither the log nor the catalog shows:
+        MariaDB makes such of an enum whose character set becomes utf16, if its mode is not strict.
+        """
         found = []
         for number, (key, rows) in self._expected.items():
-            if key and _replayed(capture, number, key) != without_nulls(rows):
+            if (
+                key
+                and not _has_unknown_labels(capture, number)
+                and _replayed(capture, number, key) != without_nulls(rows)
+            ):
                 found.append(f"{self._tried[number].mode}: {self._tried[number].alter}")
         return found
 
