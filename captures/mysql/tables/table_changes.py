@@ -95,7 +95,8 @@ CHANGES = (
     ),
     TableChange(
         "partitions",
-        "dropped, truncated, exchanged or converted partitions, discarded or imported tablespaces",
+        "dropped partitions, unless `on_partition_gone` is `warn`; truncated, exchanged or converted ones, discarded "
+        "or imported tablespaces",
         _STATEMENT,
         Consequence.EMPTIED,
     ),
