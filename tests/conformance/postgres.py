@@ -33,7 +33,7 @@ class PostgresEngine(Engine):
         "drop key": "ALTER TABLE users DROP CONSTRAINT users_pkey",
     }
     errors = psycopg.Error
-    retyped = "column_type"
+    retyped = "column_written"
     prefix = "TM-PG"
     text_for_bad_values = postgres_literals.TEXT_FOR_BAD_VALUES
     # Not moments, of which some are in no year of Python's, nor composites and ranges, which are Python objects.

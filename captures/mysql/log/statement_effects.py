@@ -257,6 +257,7 @@ class StatementEffects:
             now.defined,
             now.until,
             emitted=now.emitted | key,
+            key=key,
             mode=where.mode,
             tinyint1_as_bool=now.tinyint1_as_bool,
             filled=filled if self._tables.identified else None,

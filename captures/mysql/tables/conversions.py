@@ -48,6 +48,8 @@ class Definitions:
         # Before the statements up to there: unknown. None if no captured row is older than they are.
         self._before: dict[str, Column] | None = {} if captured else None
         self._named: set[str] = set()
+        # All rows are read again, in their state of ``_as_of`` or later. Keys that are others by then do not go by it.
+        self._keys_alone = False
         self._settled: tuple[Column, ...] | None = tuple(columns)
         self._told: dict[str, int] = {}
         self.own: dict[str, Column] = {}
@@ -55,6 +57,7 @@ class Definitions:
     def begin(self, columns: Sequence[Column], as_of: int) -> None:
         """The whole table is read again; the catalog had these columns at ``as_of``."""
         self._before, self._now, self._as_of = None, {column.name: column for column in columns}, as_of
+        self._keys_alone = False
         self._named.clear()
         self._settled = tuple(columns)
         self._told.clear()
@@ -86,6 +89,7 @@ class Definitions:
         as_of: int,
         *,
         emitted: Iterable[str],
+        key: Collection[str],
         mode: SqlMode,
         tinyint1_as_bool: bool,
         filled: Collection[str] | None = None,
@@ -97,12 +101,13 @@ class Definitions:
             now: The columns as the catalog had them.
             as_of: Where the log ended after that: ``now`` may have all statements up to here, and has no later one.
             emitted: Names of the columns that documents have, and of the key's.
+            key: Names of the key's columns, before the statement or after it.
             mode: In which it was carried out.
             filled: Names of columns that it adds, and of which consumers know the value of all rows; None if they never
                 do.
         """
         if position > self._as_of:
-            self._before, self._named = self._now, set()
+            self._before, self._named, self._keys_alone = self._now, set(), False
         named = {*alteration.revalued, *alteration.added, *self._rename(alteration)}
         before = self._before
         if filled is not None and before is not None:
@@ -136,16 +141,18 @@ class Definitions:
         found += _generated_from(redefined, [column for column in now if column.name not in found])
         self._named |= named
         self._explain(found, position)
-        shown = set(emitted)
+        shown = set(key if self._keys_alone else emitted)
         converted = tuple(name for name in found if name in shown)
         if converted:
-            self._before = None  # All rows are read again, in their state of ``as_of`` or later.
+            self._keys_alone = True
+        if not set(key).isdisjoint(converted):
+            self._before = None  # The table is emptied.
         return converted
 
     def knows(self, alteration: Alteration, position: int) -> bool:
         """Whether the definitions of all columns that a statement changes were known before it, which ends at
         ``position``."""
-        if position > self._as_of or self._before is None:
+        if position > self._as_of or self._before is None or self._keys_alone:
             return True
         came = {*alteration.added, *(new for _, new in alteration.renamed)}
         named = {*alteration.revalued, *alteration.left()} - came

@@ -115,9 +115,12 @@ def converted(
     as_of: int,
     *now: Column,
     emitted: str = "ab",
+    key: str = "",
     mode: SqlMode = STRICT,
 ) -> tuple[str, ...]:
-    return definitions.converted(alteration, position, now, as_of, emitted=emitted, mode=mode, tinyint1_as_bool=False)
+    return definitions.converted(
+        alteration, position, now, as_of, emitted=emitted, key=key, mode=mode, tinyint1_as_bool=False
+    )
 
 
 def test_one_statement_between_two_definitions_that_are_known() -> None:
@@ -130,6 +133,18 @@ def test_one_statement_between_two_definitions_that_are_known() -> None:
     assert converted(definitions, Alteration(revalued=("a",)), 40, 100, LONGER, OTHER) == ()
     assert converted(definitions, Alteration(revalued=("a",)), 110, 200, TEXT, OTHER) == ("a",)
     assert converted(definitions, Alteration(), 210, 300, TEXT, OTHER) == ()
+
+
+def test_a_key_that_is_converted_while_rows_are_to_be_read_again() -> None:
+    """The rows of before keep their keys until the table is emptied, and that the reread does not do."""
+    definitions = Definitions((TEXT, OTHER), 0, captured=True)
+    number = replace(OTHER, data_type="double")
+    # The key is another one for a while, and the log is behind it.
+    assert converted(definitions, Alteration(revalued=("a", "b")), 10, 100, TEXT, number, key="a") == ("b",)
+    assert converted(definitions, Alteration(revalued=("b",)), 20, 100, TEXT, number, key="a") == ()
+    assert converted(definitions, Alteration(revalued=("a",)), 30, 100, TEXT, number, key="a") == ("a",)
+    assert converted(definitions, Alteration(revalued=("a",)), 40, 100, TEXT, number, key="a") == ()
+    assert converted(definitions, Alteration(revalued=("b",)), 110, 200, TEXT, OTHER, key="a") == ("b",)
 
 
 def test_columns_that_are_added() -> None:

@@ -31,15 +31,15 @@ CHANGES = ("UPDATE {t} SET n = 9 WHERE id = 1", "DELETE FROM {t} WHERE id = 2")
 AT_A_TIME = 150
 """Tables of one capture."""
 
-PAIRS = 30
-"""In each run of ``make test``, which has half of the clauses alone."""
+PAIRS = 10
+"""In each run of ``make test``, which has a part of the clauses alone."""
 
 
 def cases(part: int) -> Iterator[list[Case]]:
     """By captures; ``part`` of them is the place of a run among all."""
     begin = part * PAIRS
     pairs = sample(in_pairs()[part :: len(EVERY)], in_pairs()[begin : begin + PAIRS], [])
-    chosen = sample(alone(), alone()[part % 2 :: 2]) + pairs
+    chosen = sample(alone(), alone()[part :: len(RUNS)]) + pairs
     return (chosen[at : at + AT_A_TIME] for at in range(0, len(chosen), AT_A_TIME))
 
 
