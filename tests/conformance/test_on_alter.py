@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import pytest
@@ -50,6 +51,16 @@ def retype(engine: Engine) -> None:
     engine.execute(engine.statements["retype extra to text"], "UPDATE users SET extra = 'new' WHERE id = 1")
 
 
+@contextmanager
+def waiting(engine: Engine, bound: list[Json]) -> Iterator[Session]:
+    """A capture in which the reread of a retyped table has just been put off."""
+    with asking(engine, bound) as capture:
+        capture.until(Session.done)
+        retype(engine)
+        capture.until(waits, SECONDS)
+        yield capture
+
+
 def replace_table(engine: Engine, bound: list[Json]) -> None:
     engine.execute("DROP TABLE users")
     wide_users(engine, 3)
@@ -66,10 +77,7 @@ def _old_and_new(engine: Engine, capture: Session) -> None:
 def test_changes_are_captured_and_rows_are_read_on_command(engine: Engine, killed: bool) -> None:
     wide_users(engine, 50)
     bound = engine.bindings("users")
-    with asking(engine, bound) as first:
-        first.until(Session.done)
-        retype(engine)
-        first.until(waits, SECONDS)
+    with waiting(engine, bound) as first:
         _old_and_new(engine, first)
         assert engine.retyped in causes(kept(first)) and not said(first)["begun"]
         assert status_of(first, "users")["state"] == "done"
@@ -109,10 +117,7 @@ def test_a_backfill_that_runs_goes_on(engine: Engine) -> None:
 def test_a_command_that_was_carried_out_survives_a_kill(engine: Engine) -> None:
     wide_users(engine, 50)
     bound = engine.bindings("users")
-    with asking(engine, bound) as first:
-        first.until(Session.done)
-        retype(engine)
-        first.until(waits, SECONDS)
+    with waiting(engine, bound) as first:
         order(first, 1)
     with asking(engine, bound, first.state) as second:
         second.documents[:0] = first.documents
@@ -142,10 +147,8 @@ def test_a_reread_is_dropped_on_the_word_of_a_person(engine: Engine) -> None:
 def test_it_begins_by_itself_once_on_alter_is_follow(engine: Engine) -> None:
     wide_users(engine, 50)
     bound = engine.bindings("users")
-    with asking(engine, bound) as first:
-        first.until(Session.done)
-        retype(engine)
-        first.until(waits, SECONDS)
+    with waiting(engine, bound) as first:
+        assert not said(first)["begun"]
     with asking(engine, bound, first.state, on_alter="follow") as second:
         second.documents[:0] = first.documents
         engine.until_equal(second, "users")
@@ -155,10 +158,8 @@ def test_it_begins_by_itself_once_on_alter_is_follow(engine: Engine) -> None:
 def test_a_second_change_is_added_and_the_greatest_consequence_counts(engine: Engine) -> None:
     wide_users(engine, 50)
     bound = engine.bindings("users")
-    with asking(engine, bound) as first:
-        first.until(Session.done)
-        retype(engine)
-        first.until(waits, SECONDS)
+    with waiting(engine, bound) as first:
+        assert not said(first)["begun"]
     replace_table(engine, bound)
     with asking(engine, bound, first.state) as second:
         second.documents[:0] = first.documents

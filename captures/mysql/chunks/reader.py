@@ -19,7 +19,6 @@ from tidemark.captures.mysql.chunks.result_rows import stream
 from tidemark.captures.mysql.chunks.row_decoder import ChunkDecoder, compile_chunk_decoder
 from tidemark.captures.mysql.chunks.scan_target import ScanTarget
 from tidemark.captures.mysql.config import EndpointConfig
-from tidemark.captures.mysql.server.conditions import condition_failure
 from tidemark.captures.mysql.server.session import (
     LOCK_SECONDS,
     NO_COLUMN,
@@ -84,8 +83,6 @@ class SelectChunkReader:
             snapshot = self._fences.open()
             self._session.rows(target.touch())
             check_shape(self._session, target)
-            if (where := request.plan.where) is not None:
-                self._check_condition(target, where)
             chunk = self._chunk(request, snapshot, target)
             if self._session.connection.open:
                 self._session.rows("ROLLBACK")
@@ -141,12 +138,6 @@ class SelectChunkReader:
         chunk.bad = self._bad.copy()
         chunk.seconds = time.monotonic() - started
         return chunk
-
-    def _check_condition(self, target: ScanTarget, where: str) -> None:
-        """Raises SourceError ``TM-MY-022``: the table may be another one than when the command came."""
-        failure = condition_failure(self._session, target.table, where, whose="the command's where")
-        if failure is not None:
-            raise failure
 
     def _look_again(self, target: ScanTarget) -> None:
         """Raises TableAltered if a column is gone: within the snapshot MySQL's catalog is older than the table."""

@@ -273,9 +273,9 @@ def test_a_table_that_is_altered_once_the_snapshot_is_open(
 def test_a_condition_that_names_no_column_is_no_alteration(binlog_database: Database) -> None:
     """Nothing will become of the table: such a backfill is given up, and does not wait for ever."""
     run(binlog_database, "CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
-    for configured, asked, code in (("nothing = 1", None, "TM-MY-030"), (None, "nothing = 1", "TM-MY-022")):
+    for configured, asked in (("nothing = 1", None), (None, "nothing = 1")):
         with table_chunks(binlog_database, "t", where=configured) as chunks:
-            with pytest.raises(SourceError, match=code) as caught:
+            with pytest.raises(SourceError, match="TM-MY-030") as caught:
                 chunks.read(where=asked)
             assert not isinstance(caught.value, TableAltered)
 
