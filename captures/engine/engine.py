@@ -14,6 +14,7 @@ from functools import partial
 from tidemark.captures.contract.errors import LostPosition, SessionEnded
 from tidemark.captures.contract.log import LogBatch, LogStream
 from tidemark.captures.contract.source import Source
+from tidemark.captures.contract.wakeup import Wakeup
 from tidemark.captures.engine.announcements import Announcements
 from tidemark.captures.engine.checkpoints import Checkpoints
 from tidemark.captures.engine.commands import Commands
@@ -25,10 +26,9 @@ from tidemark.captures.engine.state import CaptureState
 from tidemark.captures.process.output import Output
 from tidemark.captures.process.requests import SessionRequests
 from tidemark.captures.process.status import StatusReports
-from tidemark.captures.process.wakeup import Wakeup
+from tidemark.captures.readers.reader_pool import ReaderPool
 from tidemark.captures.scheduling.backfills import Backfills
 from tidemark.captures.scheduling.chunk_failures import what_is_missing
-from tidemark.captures.scheduling.readers import ReaderPool
 from tidemark.protocol.errors import ConnectorError, SourceError
 from tidemark.protocol.messages import JsonObject
 

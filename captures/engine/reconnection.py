@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 from tidemark.captures.contract.errors import LostPosition
 from tidemark.captures.contract.source import OpenedTable
-from tidemark.captures.process.wakeup import Wakeup
+from tidemark.captures.contract.wakeup import Wakeup
 from tidemark.captures.scheduling.backoff import Backoff
 from tidemark.protocol.error_codes import Policy
 from tidemark.protocol.errors import SourceError

@@ -30,8 +30,8 @@ from tidemark.captures.mysql.server.session import asking, connect
 from tidemark.captures.mysql.server.xa_recover import XA, prepared_transactions
 from tidemark.captures.mysql.tables.captured_tables import CapturedTables
 from tidemark.captures.mysql.tables.table_fingerprint import MEMBER
+from tidemark.captures.readers.reader_process import ReaderProcess
 from tidemark.captures.rows.emissions import Emissions
-from tidemark.captures.scheduling.reader_process import ReaderProcess
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.messages import Binding, JsonObject
 

@@ -7,7 +7,7 @@ import select
 import threading
 from collections import deque
 
-from tidemark.captures.process.wakeup import Wakeup
+from tidemark.captures.contract.wakeup import Wakeup
 from tidemark.protocol.codec import NotJson, decode_request
 from tidemark.protocol.errors import ProtocolError, TidemarkError
 from tidemark.protocol.messages import MAX_LINE_BYTES, Acknowledge, Control, Request

@@ -1,1 +1,1 @@
-"""Which chunk is read next, by which reader, and how fast."""
+"""Which chunk is read next, and how fast."""

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from tidemark.backfill.range_scan import RangeScan
 from tidemark.captures.contract.errors import TableAltered, TableAway, UnfitValues
 from tidemark.captures.contract.source import Source
+from tidemark.captures.readers.reader_pool import ChunkFailure
 from tidemark.captures.scheduling.backoff import Backoff
-from tidemark.captures.scheduling.readers import ChunkFailure
 from tidemark.captures.scheduling.table_backfill import Flight, TableBackfill
 from tidemark.protocol.error_codes import Policy
 from tidemark.protocol.errors import SourceError, TidemarkError

@@ -15,7 +15,7 @@ import select
 import socket
 import threading
 
-from tidemark.captures.process.wakeup import Wakeup
+from tidemark.captures.contract.wakeup import Wakeup
 
 _HANG_UP = getattr(select, "POLLRDHUP", select.POLLHUP)
 """The event of a closed peer. On other systems than Linux that is POLLHUP."""

@@ -59,7 +59,7 @@ class _DecodedRows(ChunkRows):
 
 
 class SelectChunkReader:
-    """Reads chunks over one connection. See ``tidemark.captures.scheduling.reader_process.TableReader``.
+    """Reads chunks over one connection. See ``tidemark.captures.readers.reader_process.TableReader``.
 
     Args:
         chunk_bytes: A chunk ends early above this size: memory must not depend on the width of rows.

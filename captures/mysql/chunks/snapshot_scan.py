@@ -24,8 +24,8 @@ from tidemark.captures.mysql.chunks.scan_target import ScanTarget
 from tidemark.captures.mysql.config import EndpointConfig
 from tidemark.captures.mysql.server.session import Session, asking, connect, query_failure
 from tidemark.captures.mysql.server.wire import break_off
+from tidemark.captures.readers.reader_process import TableReader
 from tidemark.captures.rows.chunk_rows import ChunkRows
-from tidemark.captures.scheduling.reader_process import TableReader
 from tidemark.captures.tables.bad_values import BadCounts, Repairs
 
 WRITE_SECONDS = 31_536_000
@@ -34,7 +34,7 @@ WRITE_SECONDS = 31_536_000
 
 class SnapshotScan(TableReader):
     """One scan at a time, over a connection of its own. See
-    ``tidemark.captures.scheduling.reader_process.TableReader``.
+    ``tidemark.captures.readers.reader_process.TableReader``.
 
     A request that scans nothing opens the snapshot, and its chunk has the snapshot's fence. Others take the next rows;
     their cursor is the number of rows before. If a request does not continue where the last one ended, because that

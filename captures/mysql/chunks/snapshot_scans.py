@@ -19,7 +19,7 @@ from tidemark.captures.mysql.chunks.fence import GtidFence, ServerFence
 from tidemark.captures.mysql.chunks.snapshot_scan import begin_again, begin_request
 from tidemark.captures.mysql.log.gtid import MysqlGtids
 from tidemark.captures.mysql.log.position import LogPosition
-from tidemark.captures.scheduling.reader_process import ReaderProcess
+from tidemark.captures.readers.reader_process import ReaderProcess
 from tidemark.captures.tables.keyless_scans import KeylessScans
 from tidemark.protocol.errors import ConnectorError
 

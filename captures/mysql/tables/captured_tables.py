@@ -27,7 +27,7 @@ from tidemark.captures.mysql.tables.followed_columns import followed, same_names
 from tidemark.captures.mysql.tables.layouts import LayoutParts, layout, read_layout
 from tidemark.captures.mysql.tables.table_fingerprint import NotedTables
 from tidemark.captures.mysql.values.charsets import Charsets
-from tidemark.captures.scheduling.reader_process import ReaderProcess
+from tidemark.captures.readers.reader_process import ReaderProcess
 from tidemark.captures.tables.opened_tables import OpenedTables
 from tidemark.captures.tables.table_binding import check_any_fit
 from tidemark.captures.tables.truncation import Truncation

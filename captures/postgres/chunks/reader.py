@@ -34,7 +34,7 @@ _SHORT_WAIT = sql.SQL("SET LOCAL lock_timeout = '1s'")
 class CopyChunkReader:
     """Reads chunks: a connection for rows, one for fences.
 
-    See ``tidemark.captures.scheduling.reader_process.TableReader``.
+    See ``tidemark.captures.readers.reader_process.TableReader``.
     """
 
     def __init__(self, endpoint: ReaderEndpoint, limits: ChunkLimits = LIMITS) -> None:

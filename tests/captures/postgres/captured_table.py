@@ -16,6 +16,7 @@ from tidemark.backfill.range_scan import ChunkPlan
 from tidemark.captures.contract.chunk import ChunkRequest
 from tidemark.captures.contract.log import LogStream
 from tidemark.captures.contract.source import Source
+from tidemark.captures.contract.wakeup import Wakeup
 from tidemark.captures.postgres.chunks.reader import CopyChunkReader
 from tidemark.captures.postgres.chunks.scan_target import ScanTarget
 from tidemark.captures.postgres.config import parse_endpoint, parse_resource
@@ -23,7 +24,6 @@ from tidemark.captures.postgres.database import PostgresDatabase
 from tidemark.captures.postgres.server.reader_endpoint import ReaderEndpoint
 from tidemark.captures.postgres.server.session import connect
 from tidemark.captures.postgres.tables.bindings import PostgresBinding, bound_tables
-from tidemark.captures.process.wakeup import Wakeup
 from tidemark.protocol.codec import split_captured
 from tidemark.protocol.messages import Binding, CaptureSpec, JsonObject
 

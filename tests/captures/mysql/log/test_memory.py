@@ -10,7 +10,7 @@ import pytest
 from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.log.test_stream import global_setting
 from tests.captures.mysql.table_chunks import run, table_chunks
-from tests.captures.process.test_memory import watched
+from tests.captures.readers.test_memory import watched
 from tests.captures.session import bindings, cold, session
 from tests.servers.mariadb import Database
 from tidemark.captures.tables.bad_values import BadValues

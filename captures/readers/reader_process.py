@@ -1,6 +1,6 @@
 """Chunk readers in processes of their own: decoding uses one core and the log's thread another.
 
-A process is a fork (``tidemark.captures.scheduling.fork_server``). It reads pickled requests from a pipe and writes an
+A process is a fork (``tidemark.captures.readers.fork_server``). It reads pickled requests from a pipe and writes an
 answer to each into another pipe. The parent has the other ends. The end of the requests, whatever its cause, ends the
 process.
 
@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import IO, Any, NoReturn, Protocol
 
 from tidemark.captures.contract.chunk import Chunk, ChunkRequest
-from tidemark.captures.process.memory import bound_freed_memory
-from tidemark.captures.scheduling.fork_server import ForkServer, serve
+from tidemark.captures.readers.fork_server import ForkServer, serve
+from tidemark.captures.readers.memory import bound_freed_memory
 from tidemark.protocol.errors import ConnectorError, TidemarkError
 
 PIPE_BYTES = 1024 * 1024
@@ -72,7 +72,7 @@ class ReaderProcess:
         self._sending = threading.Lock()
         self._own_server: ForkServer | None = None
         if _fork_server is None or _fork_server.ended:
-            self._own_server = ForkServer.started([sys.executable, "-m", "tidemark.captures.scheduling.reader_process"])
+            self._own_server = ForkServer.started([sys.executable, "-m", "tidemark.captures.readers.reader_process"])
             self._server = self._own_server
         else:
             self._server = _fork_server

@@ -1,7 +1,7 @@
 """Reads chunks beside the log. The log's thread submits requests and takes the results.
 
 Each reader has a thread here that waits for it. If decoding costs much, the reader is a process of its own
-(``tidemark.captures.scheduling.reader_process``).
+(``tidemark.captures.readers.reader_process``).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from tidemark.backfill.chunk_size import CHUNK_BYTES
 from tidemark.captures.contract.chunk import Chunk, ChunkReader, ChunkRequest
-from tidemark.captures.process.wakeup import Wakeup
+from tidemark.captures.contract.wakeup import Wakeup
 
 IDLE_SECONDS = 10.0
 """A reader that was idle for this long is closed: a table whose backfill is done rarely needs one, for rereads."""

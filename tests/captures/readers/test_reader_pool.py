@@ -11,8 +11,8 @@ from tests.servers.deadline import wait_until
 from tidemark.backfill.fence import TransactionId
 from tidemark.backfill.range_scan import ChunkPlan
 from tidemark.captures.contract.chunk import Chunk, ChunkReader, ChunkRequest, Rows
-from tidemark.captures.process.wakeup import Wakeup
-from tidemark.captures.scheduling.readers import ChunkFailure, ChunkPutOff, ChunkResult, ReaderPool
+from tidemark.captures.contract.wakeup import Wakeup
+from tidemark.captures.readers.reader_pool import ChunkFailure, ChunkPutOff, ChunkResult, ReaderPool
 from tidemark.protocol.errors import SourceError
 
 NOTHING = Rows()

@@ -24,8 +24,8 @@ from tidemark.captures.contract.chunk import ChunkRequest
 from tidemark.captures.postgres.chunks.reader import CopyChunkReader
 from tidemark.captures.postgres.config import parse_endpoint
 from tidemark.captures.postgres.server.reader_endpoint import ReaderEndpoint
-from tidemark.captures.scheduling.fork_server import ForkServer
-from tidemark.captures.scheduling.reader_process import ReaderProcess
+from tidemark.captures.readers.fork_server import ForkServer
+from tidemark.captures.readers.reader_process import ReaderProcess
 from tidemark.protocol.errors import SourceError, TidemarkError
 
 FILL = (
@@ -84,7 +84,7 @@ def test_a_parent_that_dies_in_the_middle_of_a_request(opened: bool, capfd: pyte
     first = pickle.dumps(_Broken)
     sent = first + pickle.dumps((REQUEST, None))[:-1] if opened else first[:-1]
     (requests, parent), (answered, answers) = os.pipe(), os.pipe()
-    with closing(ForkServer.started([sys.executable, "-m", "tidemark.captures.scheduling.reader_process"])) as server:
+    with closing(ForkServer.started([sys.executable, "-m", "tidemark.captures.readers.reader_process"])) as server:
         pid = server.fork(requests, answers)
         for each in (requests, answers):
             os.close(each)
@@ -97,8 +97,8 @@ def test_a_parent_that_dies_in_the_middle_of_a_request(opened: bool, capfd: pyte
 
 DEAF = """
 from functools import partial
-from tidemark.captures.scheduling.fork_server import serve
-from tidemark.captures.scheduling.reader_process import work
+from tidemark.captures.readers.fork_server import serve
+from tidemark.captures.readers.reader_process import work
 serve(0, partial(work, end_seconds=0.2))
 """
 
@@ -190,7 +190,7 @@ def test_the_password_is_in_no_argument_and_no_environment(database: Database, t
     assert len(password) > 8
     with closing(reader_of(database, table)) as reader:
         shown = subprocess.run(["ps", "eww", "-p", str(reader.pid)], capture_output=True, text=True, check=True).stdout
-    assert "tidemark.captures.scheduling.reader_process" in shown and password not in shown
+    assert "tidemark.captures.readers.reader_process" in shown and password not in shown
 
 
 PARENT = """
@@ -198,8 +198,8 @@ import sys
 from contextlib import nullcontext
 from tidemark.backfill.range_scan import ChunkPlan
 from tidemark.captures.contract.chunk import ChunkRequest
-from tidemark.captures.scheduling.reader_process import forked_readers
-from tests.captures.scheduling.test_reader_process import reader_of, opened
+from tidemark.captures.readers.reader_process import forked_readers
+from tests.captures.readers.test_reader_process import reader_of, opened
 from tests.servers.postgres import Database
 with forked_readers() if sys.argv[2] == "forked" else nullcontext():
     database = Database(sys.argv[1], 0)
@@ -266,7 +266,7 @@ def test_a_reader_holds_nothing_of_its_parent(parent: Parent) -> None:
 
 
 def test_a_fork_server_that_was_killed_is_an_error_that_passes() -> None:
-    with closing(ForkServer.started([sys.executable, "-m", "tidemark.captures.scheduling.reader_process"])) as server:
+    with closing(ForkServer.started([sys.executable, "-m", "tidemark.captures.readers.reader_process"])) as server:
         os.kill(server.pid, signal.SIGKILL)
         with pytest.raises(TidemarkError, match="TM-CAP-005: the process that starts readers has ended") as failure:
             server.fork(0, 1)
@@ -276,7 +276,7 @@ def test_a_fork_server_that_was_killed_is_an_error_that_passes() -> None:
 def test_what_the_system_refuses_is_an_error_that_passes_and_ends_no_server() -> None:
     with pytest.raises(TidemarkError, match="TM-CAP-005: a reader process cannot be started: No such file"):
         ForkServer.started(["/nowhere/python"])
-    with closing(ForkServer.started([sys.executable, "-m", "tidemark.captures.scheduling.reader_process"])) as server:
+    with closing(ForkServer.started([sys.executable, "-m", "tidemark.captures.readers.reader_process"])) as server:
         for _ in range(2):
             with pytest.raises(TidemarkError, match="TM-CAP-005") as failure:
                 server.wait(os.getpid())  # No child of it.
@@ -287,8 +287,8 @@ def test_what_the_system_refuses_is_an_error_that_passes_and_ends_no_server() ->
 LOST_SERVER = """
 import os, signal, sys
 from contextlib import closing
-from tidemark.captures.scheduling.reader_process import forked_readers
-from tests.captures.scheduling.test_reader_process import REQUEST, opened, reader_of
+from tidemark.captures.readers.reader_process import forked_readers
+from tests.captures.readers.test_reader_process import REQUEST, opened, reader_of
 from tests.servers.postgres import Database
 with forked_readers() as server:
     database = Database(sys.argv[1], 0)

@@ -1,0 +1,1 @@
+"""The readers of chunks: a thread for each, and a process where decoding costs much."""
