@@ -1,1 +1,1 @@
-"""The loop of a capture: the log, checkpoints, state, reconnection, commands, tables that are set aside."""
+"""The loop of a capture: its input and output, checkpoints, reconnection, commands, tables that are set aside."""

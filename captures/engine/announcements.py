@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from tidemark.captures.contract.source import Source
 from tidemark.captures.engine.checkpoints import Checkpoints
-from tidemark.captures.engine.state import CaptureState
 from tidemark.captures.scheduling.backfills import Backfills
+from tidemark.captures.scheduling.state import CaptureState
 from tidemark.captures.scheduling.table_backfill import TableBackfill
 from tidemark.protocol.codec import encode
 from tidemark.protocol.messages import BackfillBegin, BackfillComplete, Message, SourcedSchema

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from tidemark.captures.process.output import Output
-from tidemark.captures.process.requests import SessionRequests
+from tidemark.captures.contract.capabilities import RemembersLayouts
+from tidemark.captures.contract.source import Source
+from tidemark.captures.engine.output import Output
+from tidemark.captures.engine.requests import SessionRequests
+from tidemark.captures.scheduling.backfills import Backfills
+from tidemark.captures.scheduling.state import CaptureState
 from tidemark.protocol.errors import ProtocolError
-from tidemark.protocol.messages import Checkpoint, ConnectorState
+from tidemark.protocol.messages import Checkpoint, ConnectorState, JsonObject
 
 BYTES = 4 * 1024 * 1024
 """After this much output a checkpoint is written at the next end of a transaction."""
@@ -29,6 +33,10 @@ PROGRESS_BYTES = 16 * 1024 * 1024
 """Bytes of log that an idle capture passes before it writes a checkpoint without waiting for the heartbeat.
 
 The source retains the log after the last checkpoint. Other databases of a busy server write much of it in 10 s."""
+
+HIDDEN_IDS = 100
+"""The most hidden transactions that a checkpoint names. There are more only on a standby, while a transaction runs on
+its primary: then all later transactions count as hidden, and a barrier stands for them."""
 
 
 class Checkpoints:
@@ -119,3 +127,30 @@ class Checkpoints:
         for _ in range(count):
             position = self._outstanding.popleft()
         return position
+
+
+def advance_state(
+    state: CaptureState, source: Source, backfills: Backfills, position: int, identity: JsonObject, handled: int
+) -> ConnectorState | None:
+    """Applies to ``state`` what a checkpoint at ``position`` holds. Returns the change; None without one.
+
+    Args:
+        identity: Of the source.
+        handled: The last command's sequence.
+
+    Raises:
+        SourceError: The source cannot be queried.
+    """
+    hidden = backfills.hidden
+    if len(hidden):
+        # Nearly always every transaction is visible, and the checkpoint names none.
+        hidden.purge(source.visibility())
+    ids, until = hidden.ids(), backfills.hidden_until
+    if len(ids) > HIDDEN_IDS:
+        ids, until = [], source.barrier()
+    tables = {backfill.table.state_key: backfill.to_state() for backfill in backfills.tables}
+    if isinstance(source, RemembersLayouts):
+        for backfill in backfills.tables:
+            if not backfill.left_out:
+                tables[backfill.table.state_key]["layout"] = source.layout(backfill.table.binding, position)
+    return state.advance(source.format_position(position), identity, ids, tables, handled, until)

@@ -16,19 +16,18 @@ from tidemark.captures.contract.log import LogBatch, LogStream
 from tidemark.captures.contract.source import Source
 from tidemark.captures.contract.wakeup import Wakeup
 from tidemark.captures.engine.announcements import Announcements
-from tidemark.captures.engine.checkpoints import Checkpoints
+from tidemark.captures.engine.checkpoints import Checkpoints, advance_state
 from tidemark.captures.engine.commands import Commands
+from tidemark.captures.engine.output import Output
 from tidemark.captures.engine.reconnection import Attempt, Outages, tell_lost
+from tidemark.captures.engine.requests import SessionRequests
 from tidemark.captures.engine.rereads import Rereads
-from tidemark.captures.engine.session_state import advance_state
 from tidemark.captures.engine.set_aside import SetAsideTables, leave_out
-from tidemark.captures.engine.state import CaptureState
-from tidemark.captures.process.output import Output
-from tidemark.captures.process.requests import SessionRequests
-from tidemark.captures.process.status import StatusReports
+from tidemark.captures.engine.status import StatusReports
 from tidemark.captures.readers.reader_pool import ReaderPool
 from tidemark.captures.scheduling.backfills import Backfills
 from tidemark.captures.scheduling.chunk_failures import what_is_missing
+from tidemark.captures.scheduling.state import CaptureState
 from tidemark.protocol.errors import ConnectorError, SourceError
 from tidemark.protocol.messages import JsonObject
 

@@ -19,9 +19,9 @@ from tidemark.captures.contract.source import Source
 from tidemark.captures.contract.table_changes import Cause, Consequence
 from tidemark.captures.engine.announcements import Announcements
 from tidemark.captures.engine.set_aside import SetAsideTables
-from tidemark.captures.engine.set_aside_record import must_be_read
 from tidemark.captures.scheduling.backfills import Backfills
 from tidemark.captures.scheduling.reread_record import begun, joined
+from tidemark.captures.scheduling.set_aside_record import must_be_read
 from tidemark.captures.scheduling.table_backfill import TableBackfill
 from tidemark.protocol.errors import UsageError
 

@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from tidemark.captures.contract.causes import CHANGES_PASSED
 from tidemark.captures.contract.errors import UnfitValues
 from tidemark.captures.contract.source import Source
-from tidemark.captures.engine import set_aside_record as timing
-from tidemark.captures.engine.set_aside_record import Aside, must_be_read, stays_aside
-from tidemark.captures.engine.state import CaptureState
+from tidemark.captures.scheduling import set_aside_record as timing
 from tidemark.captures.scheduling.reread_record import begun, joined
+from tidemark.captures.scheduling.set_aside_record import Aside, must_be_read, stays_aside
+from tidemark.captures.scheduling.state import CaptureState
 from tidemark.captures.scheduling.table_backfill import TableBackfill
 from tidemark.protocol.errors import SourceError
 

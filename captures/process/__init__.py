@@ -1,1 +1,1 @@
-"""A connector process: requests on stdin, protocol lines on stdout, log lines on stderr."""
+"""A connector process: it answers requests, runs a session of a capture, and plans backfills."""

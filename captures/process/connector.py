@@ -17,12 +17,12 @@ import orjson
 
 from tidemark.captures.contract.wakeup import Wakeup
 from tidemark.captures.engine.engine import Capture
-from tidemark.captures.engine.state import CaptureState
-from tidemark.captures.process.output import Output
+from tidemark.captures.engine.output import Output
+from tidemark.captures.engine.requests import Requests, SessionRequests
 from tidemark.captures.process.plan import make_plan
-from tidemark.captures.process.requests import Requests, SessionRequests
 from tidemark.captures.readers.memory import bound_freed_memory, collect_rarely
 from tidemark.captures.readers.reader_process import forked_readers, place
+from tidemark.captures.scheduling.state import CaptureState
 from tidemark.captures.server.table_database import Database, DatabaseFactory
 from tidemark.captures.tables.collection import check_keys, check_state_keys
 from tidemark.protocol.environment import KNOWN_STATE, STOP_WHEN_CAUGHT_UP, is_on

@@ -1,1 +1,1 @@
-"""Which chunk is read next, and how fast."""
+"""Which chunk is read next, and how fast; and the state that a session starts from."""

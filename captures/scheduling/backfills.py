@@ -13,12 +13,12 @@ from tidemark.captures.contract.capabilities import Begun
 from tidemark.captures.contract.chunk import Barrier, Chunk, ChunkRequest
 from tidemark.captures.contract.log import LogBatch
 from tidemark.captures.contract.source import OpenedTable, Source
-from tidemark.captures.engine.state import CaptureState
 from tidemark.captures.readers.reader_pool import ChunkFailure, ChunkPutOff, ReaderPool
 from tidemark.captures.scheduling.chunk_failures import Failures, leave_alone
 from tidemark.captures.scheduling.range_splitting import RangeSplitter
 from tidemark.captures.scheduling.reread_record import end
 from tidemark.captures.scheduling.small_tables import SMALL_ROWS, read_together, reads_whole
+from tidemark.captures.scheduling.state import CaptureState
 from tidemark.captures.scheduling.table_backfill import Flight, TableBackfill, opened, pages_of
 from tidemark.captures.scheduling.throttle import Throttle
 from tidemark.protocol.errors import SourceError, TidemarkError

@@ -9,8 +9,9 @@ import runpy
 import sys
 from typing import TYPE_CHECKING
 
-from tidemark.captures.engine import set_aside, set_aside_record
+from tidemark.captures.engine import set_aside
 from tidemark.captures.postgres.tables.record import table_changes
+from tidemark.captures.scheduling import set_aside_record
 
 if TYPE_CHECKING:
     from tests.captures.session import Json, Session

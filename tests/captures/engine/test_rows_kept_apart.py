@@ -10,7 +10,7 @@ import pytest
 from tests.captures.session import Json, Rows, Session, apply, bindings, replay, session
 from tests.captures.source_tables import endpoint, prepare, table_rows
 from tests.servers.postgres import Database
-from tidemark.captures.tables.kept_apart import KEYS, KeptApart
+from tidemark.captures.scheduling.kept_apart import KEYS, KeptApart
 
 BOUND = bindings("public.notes")
 TABLE = """

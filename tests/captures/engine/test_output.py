@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.servers.deadline import wait_until
-from tidemark.captures.process.output import BUFFER_BYTES, Output
+from tidemark.captures.engine.output import BUFFER_BYTES, Output
 from tidemark.protocol.messages import Opened
 
 LINE = b"x" * 1023 + b"\n"

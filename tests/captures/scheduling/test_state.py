@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.captures.engine.state import CaptureState
+from tidemark.captures.scheduling.state import CaptureState
 from tidemark.protocol.errors import ProtocolError
 from tidemark.protocol.state import merge_patch
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidemark.captures.engine.status import RateEstimate
 from tidemark.captures.scheduling.backoff import FIRST_SECONDS, LONGEST_SECONDS, Backoff
-from tidemark.captures.scheduling.rate_estimate import RateEstimate
 
 
 @given(st.lists(st.floats(0.1, 60), min_size=1, max_size=50), st.integers(1, 100_000))
