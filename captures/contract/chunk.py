@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from itertools import chain
 from typing import Protocol
 
 from tidemark.backfill.fence import Fence
 from tidemark.backfill.keys import Key
 from tidemark.backfill.range_scan import ChunkPlan
-from tidemark.captures.rows.joined_rows import JoinedRows, joined_rows
+from tidemark.captures.contract.chunk_rows import Rows
 
 Barrier = int | str
 """A moment of a source, as the state keeps it."""
-
-KEY_MARK = b"\xff"
-"""Separates packed keys, which are UTF-8."""
-
-TAIL_MARK = b"\x00"
-"""Separates packed tails, which are JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,34 +30,6 @@ class ChunkRequest:
     binding: int
     plan: ChunkPlan
     limit: int
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """Rows of a chunk, ready to be written once their position is known.
-
-    Attributes:
-        keys: One per row, in scan order; the empty key for each row of a table that has none.
-        tails: Parallel to ``keys``: what follows ``head`` in a captured line, newline included.
-    """
-
-    keys: Sequence[Key] = ()
-    tails: JoinedRows = field(default_factory=partial(JoinedRows, TAIL_MARK))
-
-    def __len__(self) -> int:
-        return len(self.tails)
-
-    @property
-    def size(self) -> int:
-        """Bytes in the tails."""
-        return self.tails.size
-
-    def lines(self, head: bytes, keep: Sequence[slice] | None = None) -> Iterator[bytes]:
-        """Whole captured lines in pieces of about ``PIECE_BYTES``; ``keep`` are the rows wanted, None for all."""
-        if keep is None:
-            return self.tails.spliced(head)
-        tails = list(self.tails)
-        return joined_rows(TAIL_MARK, chain.from_iterable(tails[kept] for kept in keep)).spliced(head)
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from tidemark.captures.contract.scan import ScanMethod
 from tidemark.protocol.errors import SourceError
 
 if TYPE_CHECKING:  # A reader's process imports this module, and is to start soon.
-    from tidemark.captures.server.endpoint_config import Endpoint
+    from tidemark.captures.contract.options import Options
     from tidemark.protocol.messages import JsonObject
 
 
@@ -117,7 +117,7 @@ class Source(ReadsInSnapshots, Protocol):
     """
 
     @property
-    def options(self) -> Endpoint: ...
+    def options(self) -> Options: ...
 
     @property
     def tables(self) -> Sequence[OpenedTable]: ...

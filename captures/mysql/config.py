@@ -8,9 +8,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, SecretStr, model_validator
 
-from tidemark.captures.server.endpoint_config import Endpoint
-from tidemark.captures.server.strict_config import Secret, parsed_endpoint, parsed_resource
-from tidemark.captures.tables.table_config import TableConfig
+from tidemark.captures.server.endpoint_config import Endpoint, Secret, parsed_endpoint
+from tidemark.captures.tables.table_config import TableConfig, parsed_resource
 from tidemark.protocol.messages import JsonObject
 
 _Upper = BeforeValidator(lambda text: text.upper() if isinstance(text, str) else text)

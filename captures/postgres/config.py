@@ -7,9 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, SecretStr
 
 from tidemark.captures.postgres.server.slot_names import WITHOUT_A_NAME
-from tidemark.captures.server.endpoint_config import Endpoint
-from tidemark.captures.server.strict_config import Secret, parsed_endpoint, parsed_resource
-from tidemark.captures.tables.table_config import TableConfig
+from tidemark.captures.server.endpoint_config import Endpoint, Secret, parsed_endpoint
+from tidemark.captures.tables.table_config import TableConfig, parsed_resource
 from tidemark.protocol.messages import JsonObject
 from tidemark.protocol.sizes import size_or_number
 

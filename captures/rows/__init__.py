@@ -1,1 +1,1 @@
-"""What all databases share about rows on their way to lines: heads and tails, gathered chunks, generated functions."""
+"""What all databases share about rows on their way to lines: heads and tails, hashes, generated functions."""

@@ -14,12 +14,12 @@ from tidemark.backfill.range_scan import RangeScan
 from tidemark.backfill.ranges import Pages, TableRanges
 from tidemark.captures.contract import causes
 from tidemark.captures.contract.chunk import Barrier, Chunk, ChunkRequest
+from tidemark.captures.contract.options import BackfillConfig
 from tidemark.captures.contract.source import OpenedTable
 from tidemark.captures.scheduling.backoff import Backoff
 from tidemark.captures.scheduling.kept_apart import KeptApart
 from tidemark.captures.scheduling.reread_record import joined
 from tidemark.captures.scheduling.set_aside_record import TEXT_LENGTH, Aside, opened_aside, was_replaced
-from tidemark.captures.server.backfill_config import BackfillConfig
 from tidemark.protocol.errors import SourceError, TidemarkError
 from tidemark.protocol.logs import Reread
 from tidemark.protocol.messages import JsonObject

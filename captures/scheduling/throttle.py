@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from tidemark.captures.server.backfill_config import BackfillConfig
+from tidemark.captures.contract.options import BackfillConfig
 
 LAG_SECONDS = 5.0
 """Seconds between two queries of the replicas' lag."""

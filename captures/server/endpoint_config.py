@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, WithJsonSchema
 
-from tidemark.captures.server.backfill_config import BackfillConfig
-from tidemark.captures.server.strict_config import Secret, Strict
+from tidemark.captures.contract.options import BackfillConfig
 from tidemark.captures.tables.bad_values import EndpointPolicy
+from tidemark.captures.tables.table_config import M, parsed
 from tidemark.captures.tables.truncation import TruncateOption, Truncation
 from tidemark.protocol.environment import RUNTIME, is_on
+from tidemark.protocol.messages import JsonObject
+
+Secret = Annotated[SecretStr, WithJsonSchema({"type": "string", "secret": True})]
+"""A secret. Flow's runtime does not accept pydantic's format ``password``."""
 
 
 def _own_options_first(schema: dict[str, Any]) -> None:
@@ -19,10 +23,10 @@ def _own_options_first(schema: dict[str, Any]) -> None:
     schema["properties"] = dict(sorted(options.items(), key=lambda option: option[0] in Endpoint.model_fields))
 
 
-class Endpoint(Strict):
+class Endpoint(BaseModel):
     """Base of each database's configuration."""
 
-    model_config = ConfigDict(json_schema_extra=_own_options_first)
+    model_config = ConfigDict(extra="forbid", frozen=True, json_schema_extra=_own_options_first)
 
     on_lost_position: Annotated[
         Literal["fail", "backfill"],
@@ -64,3 +68,8 @@ class Endpoint(Strict):
     def identifies_columns(self) -> bool:
         """Whether schemas have the identities of columns, and the constants that fill older rows."""
         return is_on(RUNTIME)
+
+
+def parsed_endpoint(model: type[M], config: JsonObject, code: str) -> M:
+    """Validates the options of an endpoint, and raises as ``parsed``."""
+    return parsed(model, config, "config", code)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, TypeVar
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from tidemark.captures.server.strict_config import Strict
 from tidemark.captures.tables.bad_values import ResourcePolicy
+from tidemark.protocol.errors import SourceError
+from tidemark.protocol.messages import JsonObject
+
+M = TypeVar("M", bound=BaseModel)
 
 
 class TableConfig(BaseModel):
     """One table's configuration. Each database restricts ``scan`` to its own methods."""
 
-    model_config = Strict.model_config
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     schema_name: Annotated[str, Field(alias="schema", min_length=1)]
     table: Annotated[str, Field(min_length=1)]
@@ -37,3 +40,27 @@ class TableConfig(BaseModel):
     def name(self) -> str:
         """For people, ``schema.table``."""
         return f"{self.schema_name}.{self.table}"
+
+
+def parsed_resource(model: type[M], config: JsonObject, code: str) -> M:
+    """Validates the options of a table, and raises as ``parsed``."""
+    where = ".".join(str(config.get(name, "?")) for name in ("schema", "table"))
+    return parsed(model, config, f"resource {where}", code)
+
+
+def parsed(model: type[M], config: JsonObject, what: str, code: str) -> M:
+    """Validates a part of a connector's configuration.
+
+    Args:
+        what: The part, for people.
+
+    Raises:
+        SourceError: ``code`` with every wrong field, and without any value.
+    """
+    try:
+        return model.model_validate(config)
+    except ValidationError as error:
+        wrong = "; ".join(
+            f"{'.'.join(map(str, e['loc'])) or what}: {e['msg']}" for e in error.errors(include_input=False)
+        )
+        raise SourceError(code, f"{what}: {wrong}") from None

@@ -11,8 +11,8 @@ import typer
 from pydantic import BaseModel
 
 from tests.house.files import ROOT, blocks, repository_files, table_rows
+from tidemark.captures.contract.options import BackfillConfig
 from tidemark.captures.postgres.config import EndpointConfig, ResourceConfig
-from tidemark.captures.server.backfill_config import BackfillConfig
 from tidemark.protocol.capture_file import (
     CommitEntry,
     ConnectorEntry,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tidemark.captures.contract.options import BackfillConfig
 from tidemark.captures.postgres.config import parse_endpoint
-from tidemark.captures.server.backfill_config import BackfillConfig
 from tidemark.protocol.capture_file import CommitEntry, LimitsEntry
 
 

@@ -13,6 +13,7 @@ import pymysql
 from tidemark.backfill.chunk_size import CHUNK_BYTES
 from tidemark.backfill.keys import Key
 from tidemark.captures.contract.chunk import Chunk, ChunkRequest
+from tidemark.captures.contract.chunk_rows import ChunkRows
 from tidemark.captures.contract.errors import TableAltered
 from tidemark.captures.mysql.chunks.fence import NothingCertain, ServerFence, end_of_log, fence_taker
 from tidemark.captures.mysql.chunks.result_rows import stream
@@ -30,7 +31,6 @@ from tidemark.captures.mysql.server.session import (
 )
 from tidemark.captures.mysql.tables.catalog import folded, read_tables
 from tidemark.captures.mysql.tables.columns import reads_as
-from tidemark.captures.rows.chunk_rows import ChunkRows
 from tidemark.captures.tables.bad_values import BadCounts, Repairs
 from tidemark.protocol.errors import SourceError
 

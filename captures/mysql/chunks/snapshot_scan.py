@@ -16,6 +16,7 @@ from tidemark.backfill.chunk_size import CHUNK_BYTES
 from tidemark.backfill.keys import Key
 from tidemark.backfill.range_scan import ChunkPlan
 from tidemark.captures.contract.chunk import Chunk, ChunkRequest
+from tidemark.captures.contract.chunk_rows import ChunkRows
 from tidemark.captures.mysql.chunks.fence import NothingCertain, ServerFence, fence_taker
 from tidemark.captures.mysql.chunks.reader import check_shape
 from tidemark.captures.mysql.chunks.result_rows import stream
@@ -25,7 +26,6 @@ from tidemark.captures.mysql.config import EndpointConfig
 from tidemark.captures.mysql.server.session import Session, asking, connect, query_failure
 from tidemark.captures.mysql.server.wire import break_off
 from tidemark.captures.readers.reader_process import TableReader
-from tidemark.captures.rows.chunk_rows import ChunkRows
 from tidemark.captures.tables.bad_values import BadCounts, Repairs
 
 WRITE_SECONDS = 31_536_000

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tidemark.captures.contract.chunk_rows import ChunkRows
 from tidemark.captures.postgres.chunks.row_decoder import ChunkDecoder, DecodedLines
-from tidemark.captures.rows.chunk_rows import ChunkRows
 
 
 class DecodedRows(ChunkRows):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, cast
 
-from tidemark.captures.contract.chunk import KEY_MARK, TAIL_MARK
+from tidemark.captures.contract.chunk_rows import KEY_MARK, TAIL_MARK
 from tidemark.captures.postgres.rows.bad_values import RepairedValues
 from tidemark.captures.postgres.rows.generated_source import MISFITS, Member, Value, key_positions, misfit
 from tidemark.captures.postgres.tables.columns import Column

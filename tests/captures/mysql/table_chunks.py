@@ -14,7 +14,8 @@ from tests.servers.mariadb import Database
 from tidemark.backfill.chunk_size import CHUNK_BYTES
 from tidemark.backfill.keys import Key, key_texts
 from tidemark.backfill.range_scan import ChunkPlan
-from tidemark.captures.contract.chunk import Chunk, ChunkRequest, Rows
+from tidemark.captures.contract.chunk import Chunk, ChunkRequest
+from tidemark.captures.contract.chunk_rows import Rows
 from tidemark.captures.mysql.chunks.reader import SelectChunkReader
 from tidemark.captures.mysql.chunks.scan_target import ScanTarget
 from tidemark.captures.mysql.config import EndpointConfig, parse_endpoint, parse_resource

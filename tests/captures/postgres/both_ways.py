@@ -10,7 +10,7 @@ import orjson
 from psycopg import sql
 
 from tests.servers.postgres import Database
-from tidemark.captures.contract.chunk import KEY_MARK, TAIL_MARK
+from tidemark.captures.contract.chunk_rows import KEY_MARK, TAIL_MARK
 from tidemark.captures.postgres.chunks.row_decoder import ChunkDecoder
 from tidemark.captures.postgres.config import parse_endpoint
 from tidemark.captures.postgres.log.pgoutput import Relation, read_relation

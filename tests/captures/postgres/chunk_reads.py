@@ -10,7 +10,8 @@ from typing import Any
 
 from tests.servers.postgres import Connection, Database
 from tidemark.backfill.range_scan import ChunkPlan
-from tidemark.captures.contract.chunk import Chunk, ChunkRequest, Rows
+from tidemark.captures.contract.chunk import Chunk, ChunkRequest
+from tidemark.captures.contract.chunk_rows import Rows
 from tidemark.captures.postgres.chunks.copy_rows import LIMITS, ChunkLimits
 from tidemark.captures.postgres.chunks.imported_snapshot import OWN, ImportedSnapshot
 from tidemark.captures.postgres.chunks.reader import CopyChunkReader

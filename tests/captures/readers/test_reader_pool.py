@@ -10,7 +10,8 @@ from contextlib import closing, contextmanager
 from tests.servers.deadline import wait_until
 from tidemark.backfill.fence import TransactionId
 from tidemark.backfill.range_scan import ChunkPlan
-from tidemark.captures.contract.chunk import Chunk, ChunkReader, ChunkRequest, Rows
+from tidemark.captures.contract.chunk import Chunk, ChunkReader, ChunkRequest
+from tidemark.captures.contract.chunk_rows import Rows
 from tidemark.captures.contract.wakeup import Wakeup
 from tidemark.captures.readers.reader_pool import ChunkFailure, ChunkPutOff, ChunkResult, ReaderPool
 from tidemark.protocol.errors import SourceError

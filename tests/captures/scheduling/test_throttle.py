@@ -14,9 +14,8 @@ from tests.captures.session import Json, Session, apply, session
 from tests.captures.source_tables import BOUND, FILL, USERS, endpoint, prepare, table_rows
 from tests.servers.deadline import wait_until
 from tests.servers.postgres import Database
-from tidemark.captures.scheduling.quiet_hours import QuietHours
+from tidemark.captures.contract.options import BackfillConfig, QuietHours
 from tidemark.captures.scheduling.throttle import Throttle
-from tidemark.captures.server.backfill_config import BackfillConfig
 
 
 def test_a_rate_is_kept(database: Database) -> None:

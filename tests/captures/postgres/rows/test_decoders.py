@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.captures.contract.chunk import KEY_MARK, TAIL_MARK
+from tidemark.captures.contract.chunk_rows import KEY_MARK, TAIL_MARK
 from tidemark.captures.postgres.chunks.row_decoder import ChunkDecoder
 from tidemark.captures.postgres.rows.log_decoder import LogDecoder, RelationColumn, compile_log_decoder
 from tidemark.captures.postgres.tables.columns import Column, ColumnType

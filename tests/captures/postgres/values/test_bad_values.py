@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.captures.postgres.both_ways import BothWays, document
 from tests.captures.postgres.captured_table import captured, operation
 from tests.servers.postgres import Database
-from tidemark.captures.contract.chunk import TAIL_MARK
+from tidemark.captures.contract.chunk_rows import TAIL_MARK
 from tidemark.captures.postgres.chunks.row_decoder import ChunkDecoder
 from tidemark.captures.postgres.rows.generated_source import MISFITS
 from tidemark.captures.postgres.rows.log_decoder import RelationColumn, compile_log_decoder

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.captures.contract.chunk import TAIL_MARK, Rows
-from tidemark.captures.rows.joined_rows import JoinedRows, joined_rows
+from tidemark.captures.contract.chunk_rows import TAIL_MARK, JoinedRows, Rows, joined_rows
 
 STRINGS = st.lists(st.binary(max_size=5).map(lambda text: text.replace(b"\x00", b"x")), max_size=12)
 

@@ -1,10 +1,20 @@
-"""Many byte strings in few large ones: cheap to pass on, and to write with a text before each."""
+"""The rows of a chunk: many byte strings in few large ones, cheap to pass on, and to write with a text before each."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from typing import overload
+
+from tidemark.backfill.keys import Key
+
+KEY_MARK = b"\xff"
+"""Separates packed keys, which are UTF-8."""
+
+TAIL_MARK = b"\x00"
+"""Separates packed tails, which are JSON."""
 
 PIECE_BYTES = 1024 * 1024
 """Bytes of a piece, approximately. A piece is copied once, and written at once."""
@@ -94,3 +104,71 @@ def joined_rows(mark: bytes, strings: Iterable[bytes], piece_bytes: int = PIECE_
             batch, size = [], 0
     made.add(batch)
     return made
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of a chunk, ready to be written once their position is known.
+
+    Attributes:
+        keys: One per row, in scan order; the empty key for each row of a table that has none.
+        tails: Parallel to ``keys``: what follows ``head`` in a captured line, newline included.
+    """
+
+    keys: Sequence[Key] = ()
+    tails: JoinedRows = field(default_factory=partial(JoinedRows, TAIL_MARK))
+
+    def __len__(self) -> int:
+        return len(self.tails)
+
+    @property
+    def size(self) -> int:
+        """Bytes in the tails."""
+        return self.tails.size
+
+    def lines(self, head: bytes, keep: Sequence[slice] | None = None) -> Iterator[bytes]:
+        """Whole captured lines in pieces of about ``PIECE_BYTES``; ``keep`` are the rows wanted, None for all."""
+        if keep is None:
+            return self.tails.spliced(head)
+        tails = list(self.tails)
+        return joined_rows(TAIL_MARK, chain.from_iterable(tails[kept] for kept in keep)).spliced(head)
+
+
+class ChunkRows:
+    """Gathers the rows of a chunk, some at a time: keys and tails, in order.
+
+    Args:
+        first: The number of earlier rows of the chunk: numbers continue from there.
+    """
+
+    def __init__(self, first: int = 0) -> None:
+        self._first = first
+        self._keys = JoinedRows(KEY_MARK)
+        self._tails = JoinedRows(TAIL_MARK)
+
+    @property
+    def number(self) -> int:
+        """The number of the next row in the chunk."""
+        return self._first + len(self._tails)
+
+    @property
+    def size(self) -> int:
+        """Bytes in the tails."""
+        return self._tails.size
+
+    def __len__(self) -> int:
+        return len(self._tails)
+
+    def add(self, keys: Sequence[bytes], tails: Sequence[bytes]) -> None:
+        """Appends rows. Raises ValueError if a key or a tail holds its mark."""
+        self._keys.add(keys)
+        self._tails.add(tails)
+
+    def add_joined(self, keys: bytes, tails: bytes, count: int) -> None:
+        """Appends ``count`` rows, at least one, with ``KEY_MARK`` and ``TAIL_MARK`` between them."""
+        self._keys.add_joined(keys, count)
+        self._tails.add_joined(tails, count)
+
+    def rows(self) -> Rows:
+        """All rows."""
+        return Rows(self._keys, self._tails)
