@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
 from tidemark.backfill.fence import Fence
@@ -12,7 +13,6 @@ from tidemark.backfill.keys import Key
 from tidemark.captures.contract.capabilities import ReadsInSnapshots
 from tidemark.captures.contract.chunk import Barrier, ChunkReader
 from tidemark.captures.contract.log import LogStream
-from tidemark.captures.contract.scan import ScanMethod
 from tidemark.protocol.errors import SourceError
 
 if TYPE_CHECKING:  # A reader's process imports this module, and is to start soon.
@@ -23,6 +23,29 @@ if TYPE_CHECKING:  # A reader's process imports this module, and is to start soo
 def never() -> bool:
     """The session continues while a source waits."""
     return False
+
+
+class ScanMethod(StrEnum):
+    """How the rows that a table has already are read: as configured, or as follows from its key."""
+
+    KEY = "key"
+    """In key order."""
+    PAGES = "physical"
+    """By the pages of its file, also where rows have no key."""
+    SNAPSHOT = "snapshot"
+    """All in one transaction, for rows without a key."""
+    NONE = "none"
+    """Not at all: the table follows its log only."""
+
+    @property
+    def reads(self) -> bool:
+        """Whether there are chunks at all."""
+        return self is not ScanMethod.NONE
+
+    @property
+    def by_places(self) -> bool:
+        """Whether a scan goes by places that only the database understands, and not by keys."""
+        return self in (ScanMethod.PAGES, ScanMethod.SNAPSHOT)
 
 
 @dataclass(frozen=True, slots=True)

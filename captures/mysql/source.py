@@ -13,8 +13,7 @@ from tidemark.backfill.keys import Key
 from tidemark.captures.contract.capabilities import Begun, ReadsInSnapshots, RemembersLayouts
 from tidemark.captures.contract.chunk import Barrier, Chunk, ChunkRequest
 from tidemark.captures.contract.errors import TableAltered, TableAway
-from tidemark.captures.contract.scan import ScanMethod
-from tidemark.captures.contract.source import OpenedTable, Regained, RetainedLog, never
+from tidemark.captures.contract.source import OpenedTable, Regained, RetainedLog, ScanMethod, never
 from tidemark.captures.mysql.chunks.fence import ServerFence, end_of_log, ensure_watermark_table, fence_taker
 from tidemark.captures.mysql.chunks.reader import SelectChunkReader
 from tidemark.captures.mysql.chunks.scan_target import ScanTarget
@@ -31,7 +30,7 @@ from tidemark.captures.mysql.server.xa_recover import XA, prepared_transactions
 from tidemark.captures.mysql.tables.captured_tables import CapturedTables
 from tidemark.captures.mysql.tables.table_fingerprint import MEMBER
 from tidemark.captures.readers.reader_process import ReaderProcess
-from tidemark.captures.rows.emissions import Emissions
+from tidemark.captures.rows.captured_line import Emissions
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.messages import Binding, JsonObject
 

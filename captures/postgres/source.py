@@ -39,7 +39,7 @@ from tidemark.captures.postgres.server.waiting import running_before
 from tidemark.captures.postgres.tables.captured_tables import CapturedTables
 from tidemark.captures.postgres.values.encodings import NoCharacter, stored, transcoder
 from tidemark.captures.readers.reader_process import ReaderProcess
-from tidemark.captures.rows.emissions import Emissions
+from tidemark.captures.rows.captured_line import Emissions
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.messages import Binding, JsonObject
 

@@ -10,6 +10,8 @@ is composed of texts in two modules that must match.
 
 from __future__ import annotations
 
+import time
+
 import orjson
 
 from tidemark.protocol.codec import CAPTURED_SUFFIX, captured_prefix
@@ -42,3 +44,17 @@ def chunk_head(binding: int, op: str, path: tuple[str, str], place: bytes) -> by
 def without_columns(head: bytes) -> bytes:
     """The line of a document that has only ``_meta``; ``head`` ends with its ``source``."""
     return b"%b}%b" % (head, END.encode())
+
+
+class Emissions:
+    """Numbers of chunks: together with a row's place in its chunk they distinguish rows emitted at one position.
+
+    Each is greater than all earlier ones, those of earlier sessions included: milliseconds since 1970.
+    """
+
+    def __init__(self) -> None:
+        self._last = 0
+
+    def next(self) -> int:
+        self._last = max(self._last + 1, time.time_ns() // 1_000_000)
+        return self._last

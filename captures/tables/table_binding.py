@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from tidemark.captures.contract.scan import ScanMethod
-from tidemark.captures.contract.source import OpenedTable
+from tidemark.captures.contract.source import OpenedTable, ScanMethod
 from tidemark.captures.rows.hashes import no_salt
 from tidemark.captures.tables.bad_values import STOP, Policies, Policy
 from tidemark.captures.tables.table_config import TableConfig

@@ -10,8 +10,7 @@ from typing import ClassVar
 
 import orjson
 
-from tidemark.captures.contract.scan import ScanMethod
-from tidemark.captures.contract.source import OpenedTable
+from tidemark.captures.contract.source import OpenedTable, ScanMethod
 from tidemark.captures.mysql.chunks.scan_target import ScanTarget
 from tidemark.captures.mysql.config import ResourceConfig
 from tidemark.captures.mysql.server.session import Session

@@ -5,7 +5,7 @@ part   an event of the log           a row of a chunk, or what empties a table
 =====  ============================  ========================================
 0      where the log stood before its transaction, or when the row was emitted
 1      LSN of the change             0, and so before the next transaction's
-2      LSN of the commit             when the chunk was emitted (``tidemark.captures.rows.emissions``)
+2      LSN of the commit             when the chunk was emitted (``tidemark.captures.rows.captured_line``)
 3      place in the log record       place in the chunk
 =====  ============================  ========================================
 

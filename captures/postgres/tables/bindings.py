@@ -11,8 +11,7 @@ from typing import ClassVar
 
 import psycopg
 
-from tidemark.captures.contract.scan import ScanMethod
-from tidemark.captures.contract.source import OpenedTable
+from tidemark.captures.contract.source import OpenedTable, ScanMethod
 from tidemark.captures.postgres.chunks.scan_target import ScanTarget
 from tidemark.captures.postgres.config import ResourceConfig
 from tidemark.captures.postgres.tables.catalog import read_tables

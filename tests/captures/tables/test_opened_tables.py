@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tidemark.captures.contract.scan import ScanMethod
-from tidemark.captures.contract.source import OpenedTable
+from tidemark.captures.contract.source import OpenedTable, ScanMethod
 from tidemark.captures.tables.opened_tables import OpenedTables
 
 
