@@ -15,9 +15,9 @@ import struct
 import time
 from collections.abc import Callable, Sequence
 
+from tidemark.captures.postgres.catalog.columns import Column, ColumnType
 from tidemark.captures.postgres.chunks.row_decoder import ChunkDecoder
 from tidemark.captures.postgres.rows.log_decoder import RelationColumn, compile_log_decoder
-from tidemark.captures.postgres.tables.columns import Column, ColumnType
 from tidemark.captures.postgres.values.json_values import string
 from tidemark.captures.postgres.values.types import conversion
 from tidemark.protocol.codec import CAPTURED_SUFFIX, captured_prefix

@@ -11,6 +11,8 @@ from functools import partial
 import psycopg
 from pydantic import BaseModel
 
+from tidemark.captures.postgres.catalog.columns import Table
+from tidemark.captures.postgres.catalog.reading import read_tables
 from tidemark.captures.postgres.config import EndpointConfig, ResourceConfig, parse_endpoint, parse_resource
 from tidemark.captures.postgres.log.event_location import LOC_PARTS
 from tidemark.captures.postgres.server.open_preview import standing_failures
@@ -19,11 +21,9 @@ from tidemark.captures.postgres.server.slot_names import with_names
 from tidemark.captures.postgres.server.slot_ownership import NOBODY, Owner
 from tidemark.captures.postgres.source import PostgresSource
 from tidemark.captures.postgres.tables.bindings import bound_tables, captured_columns
-from tidemark.captures.postgres.tables.catalog import read_tables
-from tidemark.captures.postgres.tables.columns import Table
 from tidemark.captures.postgres.tables.document_schema import document_schema
 from tidemark.captures.postgres.tables.prerequisites import unmet
-from tidemark.captures.postgres.values.unsayable_names import unsayable_table
+from tidemark.captures.postgres.tables.unsayable_names import unsayable_table
 from tidemark.captures.server.prerequisites import Unmet
 from tidemark.captures.server.table_database import TableDatabase
 from tidemark.captures.tables.bad_values import Policies

@@ -12,6 +12,7 @@ from tidemark.captures.contract.capabilities import Begun, ReadsInSnapshots, Spl
 from tidemark.captures.contract.chunk import Barrier, Chunk, ChunkRequest
 from tidemark.captures.contract.errors import LostPosition, TableAway
 from tidemark.captures.contract.source import OpenedTable, Regained, RetainedLog, never
+from tidemark.captures.postgres.catalog.encodings import NoCharacter, stored, transcoder
 from tidemark.captures.postgres.chunks.conditions import refused_condition
 from tidemark.captures.postgres.chunks.fence import FenceTaker
 from tidemark.captures.postgres.chunks.reader import CopyChunkReader
@@ -37,7 +38,6 @@ from tidemark.captures.postgres.server.setup import MadeForCapture, Unpublished
 from tidemark.captures.postgres.server.slot_ownership import NOBODY, Owner
 from tidemark.captures.postgres.server.waiting import running_before
 from tidemark.captures.postgres.tables.captured_tables import CapturedTables
-from tidemark.captures.postgres.values.encodings import NoCharacter, stored, transcoder
 from tidemark.captures.readers.reader_process import ReaderProcess
 from tidemark.captures.rows.captured_line import Emissions
 from tidemark.protocol.errors import SourceError

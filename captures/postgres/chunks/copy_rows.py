@@ -15,8 +15,8 @@ from psycopg import pq
 
 from tidemark.backfill.chunk_size import CHUNK_BYTES
 from tidemark.captures.contract.errors import TableAway
+from tidemark.captures.postgres.catalog.encodings import Transcoder
 from tidemark.captures.postgres.server.session import error_text, refusal
-from tidemark.captures.postgres.values.encodings import Transcoder
 from tidemark.protocol.errors import SourceError
 
 DECODE_BYTES = 48 * 1024

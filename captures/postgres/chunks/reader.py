@@ -12,6 +12,8 @@ from psycopg import sql
 from tidemark.backfill.keys import Key
 from tidemark.captures.contract.chunk import Chunk, ChunkRequest
 from tidemark.captures.contract.errors import TableAltered
+from tidemark.captures.postgres.catalog.encodings import transcoder
+from tidemark.captures.postgres.catalog.table_record import read_records
 from tidemark.captures.postgres.chunks.copy_rows import LIMITS, ChunkLimits, CopyConnection, UnsayableText
 from tidemark.captures.postgres.chunks.decoded_rows import DecodedRows, PlacedRows
 from tidemark.captures.postgres.chunks.fence import FenceTaker
@@ -21,8 +23,6 @@ from tidemark.captures.postgres.chunks.scan_target import ScanTarget
 from tidemark.captures.postgres.chunks.snapshot import Snapshot, SnapshotFence
 from tidemark.captures.postgres.server.reader_endpoint import ReaderEndpoint
 from tidemark.captures.postgres.server.session import asking
-from tidemark.captures.postgres.tables.record.table_record import read_records
-from tidemark.captures.postgres.values.encodings import transcoder
 from tidemark.captures.tables.bad_values import UNDECODABLE, BadValues
 from tidemark.protocol.errors import SourceError
 

@@ -121,7 +121,7 @@ class ReplicationConnection:
             raise
 
     def _send_as_stored(self) -> None:
-        """Leaves texts in the database's encoding: see ``tidemark.captures.postgres.values.encodings``."""
+        """Leaves texts in the database's encoding: see ``tidemark.captures.postgres.catalog.encodings``."""
         encoding = (self._connection.parameter_status(b"server_encoding") or b"").decode()
         statement = sql.SQL("SET client_encoding = {}").format(sql.Literal(encoding))
         execute_within(self._connection, statement.as_bytes(None), self._limits.answer)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
+from tidemark.captures.postgres.catalog.encodings import Transcoder, name_of
 from tidemark.captures.postgres.rows.log_decoder import RelationColumn
-from tidemark.captures.postgres.values.encodings import Transcoder, name_of
 from tidemark.protocol.errors import SourceError
 
 BEGIN = ord("B")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from tidemark.captures.postgres.values.encodings import Transcoder
+from tidemark.captures.postgres.catalog.encodings import Transcoder
 
 _HEAD = 5
 """Bytes of the kind and the relation."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, MutableSequence, Sequence
 
+from tidemark.captures.postgres.catalog.columns import ColumnType
+from tidemark.captures.postgres.catalog.encodings import shown
 from tidemark.captures.postgres.rows.generated_source import MISFITS, Member, Misfit, Value
-from tidemark.captures.postgres.tables.columns import ColumnType
-from tidemark.captures.postgres.values.encodings import shown
 from tidemark.captures.postgres.values.types import byte_text
 from tidemark.captures.tables.bad_values import (
     ROW_LIMIT,

@@ -14,7 +14,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from tidemark.captures.postgres.tables.columns import Column
+from tidemark.captures.postgres.catalog.columns import Column
 from tidemark.captures.postgres.values import json_values
 from tidemark.captures.postgres.values.enum_labels import EnumLabels
 from tidemark.captures.postgres.values.types import INLINE_NAMES, Conversion, byte_text, column_conversion

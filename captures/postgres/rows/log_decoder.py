@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
+from tidemark.captures.postgres.catalog.columns import Column
 from tidemark.captures.postgres.rows.exact_log_decoder import MARKER, NEW, OLD_ROW, ExactDecoder, Touched
 from tidemark.captures.postgres.rows.generated_source import (
     Member,
@@ -16,7 +17,6 @@ from tidemark.captures.postgres.rows.generated_source import (
     spliced_members,
     unusual,
 )
-from tidemark.captures.postgres.tables.columns import Column
 from tidemark.captures.postgres.values.enum_labels import EnumLabels
 from tidemark.captures.rows.captured_line import END, opening
 from tidemark.captures.rows.source_literals import literal, quoted

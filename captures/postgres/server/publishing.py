@@ -10,6 +10,8 @@ from functools import partial
 import psycopg
 
 from tidemark.captures.contract.errors import LostPosition, SessionEnded
+from tidemark.captures.postgres.catalog.columns import Table
+from tidemark.captures.postgres.catalog.table_record import read_publication
 from tidemark.captures.postgres.config import EndpointConfig
 from tidemark.captures.postgres.server.session import asking, despite_deadlocks
 from tidemark.captures.postgres.server.setup import (
@@ -22,9 +24,7 @@ from tidemark.captures.postgres.server.setup import (
     unpublished,
 )
 from tidemark.captures.postgres.tables.captured_tables import CapturedTables
-from tidemark.captures.postgres.tables.columns import Table
 from tidemark.captures.postgres.tables.prerequisites import kinds_failure, publication_failures
-from tidemark.captures.postgres.tables.record.table_record import read_publication
 from tidemark.protocol.errors import SourceError
 
 PUBLISH_SECONDS = 2.0

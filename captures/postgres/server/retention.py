@@ -8,10 +8,10 @@ import time
 import psycopg
 from psycopg import sql
 
+from tidemark.captures.postgres.catalog.stored_texts import stored_rows
 from tidemark.captures.postgres.config import EndpointConfig
 from tidemark.captures.postgres.log.lsn import parse_lsn
 from tidemark.captures.postgres.server.session import asking
-from tidemark.captures.postgres.server.stored_texts import stored_rows
 from tidemark.protocol.errors import SourceError
 
 logger = logging.getLogger(__name__)

@@ -15,6 +15,8 @@ from tidemark.backfill.counted_rows import CountedRows
 from tidemark.captures.contract.errors import TableAway
 from tidemark.captures.contract.source import Regained
 from tidemark.captures.contract.table_changes import Cause, Consequence
+from tidemark.captures.postgres.catalog.columns import Table
+from tidemark.captures.postgres.catalog.table_record import read_digests
 from tidemark.captures.postgres.chunks.counted_scans import Base, CountedScans
 from tidemark.captures.postgres.chunks.scan_target import ScanTarget
 from tidemark.captures.postgres.config import EndpointConfig, ResourceConfig
@@ -25,7 +27,6 @@ from tidemark.captures.postgres.rows.log_decoder import compile_log_decoder
 from tidemark.captures.postgres.server.session import asking, connect
 from tidemark.captures.postgres.server.setup import table_identifier, unpublished
 from tidemark.captures.postgres.tables.bindings import PostgresBinding, absent, bound_tables
-from tidemark.captures.postgres.tables.columns import Table
 from tidemark.captures.postgres.tables.logged_tables import as_logged, has_another_key, lacks_the_key
 from tidemark.captures.postgres.tables.opening import opened_bindings, undecodable
 from tidemark.captures.postgres.tables.prerequisites import document_failures, log_failures, publication_failures
@@ -43,7 +44,6 @@ from tidemark.captures.postgres.tables.record.comparison import (
 )
 from tidemark.captures.postgres.tables.record.noted_table import NotedTable
 from tidemark.captures.postgres.tables.record.shown_names import ShownNames
-from tidemark.captures.postgres.tables.record.table_record import read_digests
 from tidemark.captures.rows.captured_line import origin_members
 from tidemark.captures.tables.opened_tables import OpenedTables
 from tidemark.protocol.errors import SourceError

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from tidemark.captures.postgres.catalog.columns import Column, ColumnType, Table
+from tidemark.captures.postgres.catalog.encodings import Unsayable
 from tidemark.captures.postgres.log.event_location import LOC_PARTS
-from tidemark.captures.postgres.tables.columns import Column, ColumnType, Table
 from tidemark.captures.postgres.values import types
-from tidemark.captures.postgres.values.encodings import Unsayable
 from tidemark.captures.tables.bad_values import LEAVES_OUT
 from tidemark.captures.tables.document_schema import (
     JsonSchema,

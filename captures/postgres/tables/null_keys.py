@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 import psycopg
 from psycopg import sql
 
+from tidemark.captures.postgres.catalog.columns import Table
 from tidemark.captures.postgres.rows.generated_source import null_key
-from tidemark.captures.postgres.tables.columns import Table
 from tidemark.protocol.errors import SourceError
 
 logger = logging.getLogger(__name__)

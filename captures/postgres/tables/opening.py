@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import psycopg
 
+from tidemark.captures.postgres.catalog.columns import Table
+from tidemark.captures.postgres.catalog.table_record import read_digests
 from tidemark.captures.postgres.config import EndpointConfig, ResourceConfig
 from tidemark.captures.postgres.server.session import asking
 from tidemark.captures.postgres.tables.bindings import PostgresBinding, absent, bound_tables
-from tidemark.captures.postgres.tables.columns import Table
 from tidemark.captures.postgres.tables.prerequisites import log_failures
 from tidemark.captures.postgres.tables.record.comparison import noted_of, oldest_running
-from tidemark.captures.postgres.tables.record.table_record import read_digests
 from tidemark.captures.tables.table_binding import check_any_fit
 from tidemark.captures.tables.truncation import Truncation
 from tidemark.protocol.errors import SourceError

@@ -7,6 +7,13 @@ from collections.abc import Iterator, Sequence
 import psycopg
 from psycopg import sql
 
+from tidemark.captures.postgres.catalog.columns import Table
+from tidemark.captures.postgres.catalog.replica_identities import (
+    identified_by_all,
+    identity_failures,
+    identity_index,
+)
+from tidemark.captures.postgres.catalog.table_record import Published, read_publication
 from tidemark.captures.postgres.config import EndpointConfig, ResourceConfig
 from tidemark.captures.postgres.log.resumption import read_slot
 from tidemark.captures.postgres.server.platform import platform_of
@@ -20,14 +27,8 @@ from tidemark.captures.postgres.server.setup import (
     table_identifier,
     unpublished,
 )
-from tidemark.captures.postgres.tables.columns import Table
 from tidemark.captures.postgres.tables.null_keys import null_key_failures
-from tidemark.captures.postgres.tables.record.replica_identities import (
-    identified_by_all,
-    identity_failures,
-    identity_index,
-)
-from tidemark.captures.postgres.tables.record.table_record import Published, read_publication
+from tidemark.captures.postgres.tables.unsayable_names import unsayable_failures
 from tidemark.captures.postgres.tables.unsupported_tables import (
     no_table,
     uncaptured_partitions,
@@ -35,7 +36,6 @@ from tidemark.captures.postgres.tables.unsupported_tables import (
     warn_of_foreign_partitions,
 )
 from tidemark.captures.postgres.values.types import clampable
-from tidemark.captures.postgres.values.unsayable_names import unsayable_failures
 from tidemark.captures.rows.hashes import no_salt
 from tidemark.captures.server.prerequisites import Unmet
 from tidemark.captures.tables.bad_values import Policies, policy_failures, quarantine_failures

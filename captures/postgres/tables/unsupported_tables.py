@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 import psycopg
 from psycopg import sql
 
+from tidemark.captures.postgres.catalog.columns import Table
+from tidemark.captures.postgres.catalog.stored_texts import is_sayable, stored_rows
 from tidemark.captures.postgres.config import EndpointConfig, ResourceConfig
-from tidemark.captures.postgres.server.stored_texts import is_sayable, stored_rows
-from tidemark.captures.postgres.tables.columns import Table
 from tidemark.protocol.errors import SourceError
 
 logger = logging.getLogger(__name__)

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from tidemark.captures.postgres.tables.columns import Column, ColumnType
+from tidemark.captures.postgres.catalog.columns import Column, ColumnType
+from tidemark.captures.postgres.catalog.encodings import MARK
 from tidemark.captures.postgres.values import datetimes, json_values
-from tidemark.captures.postgres.values.encodings import MARK
 from tidemark.captures.postgres.values.enum_labels import EnumLabels
 from tidemark.captures.postgres.values.json_values import Convert
 from tidemark.captures.rows.hashes import hashed

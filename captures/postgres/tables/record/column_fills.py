@@ -13,11 +13,11 @@ from dataclasses import replace
 import orjson
 import psycopg
 
+from tidemark.captures.postgres.catalog.columns import Column, ColumnType, Table
+from tidemark.captures.postgres.catalog.encodings import Unsayable
+from tidemark.captures.postgres.catalog.stored_texts import stored_rows
 from tidemark.captures.postgres.rows.generated_source import MISFITS
-from tidemark.captures.postgres.server.stored_texts import stored_rows
 from tidemark.captures.postgres.tables.bindings import PostgresBinding
-from tidemark.captures.postgres.tables.columns import Column, ColumnType, Table
-from tidemark.captures.postgres.values.encodings import Unsayable
 from tidemark.captures.postgres.values.types import JSON, JSONB, byte_text, column_conversion
 
 LARGEST = 64 * 1024

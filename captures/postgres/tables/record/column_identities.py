@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import psycopg
 
-from tidemark.captures.postgres.server.stored_texts import stored_rows
+from tidemark.captures.postgres.catalog.stored_texts import stored_rows
 from tidemark.captures.postgres.tables.record.noted_table import NotedTable
 
 _COLUMNS = """

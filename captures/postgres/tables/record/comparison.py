@@ -10,11 +10,12 @@ from msgspec.structs import replace
 
 from tidemark.captures.contract.errors import TableAway
 from tidemark.captures.contract.table_changes import Consequence
+from tidemark.captures.postgres.catalog.columns import Table
+from tidemark.captures.postgres.catalog.table_record import Store, TableRecord
 from tidemark.captures.postgres.config import EndpointConfig
 from tidemark.captures.postgres.server.session import asking
 from tidemark.captures.postgres.server.setup import lacking
 from tidemark.captures.postgres.tables.bindings import PostgresBinding, bound_tables
-from tidemark.captures.postgres.tables.columns import Table
 from tidemark.captures.postgres.tables.prerequisites import kinds_failure, log_failures, publication_failures
 from tidemark.captures.postgres.tables.record import table_changes
 from tidemark.captures.postgres.tables.record.column_fills import with_fills
@@ -26,7 +27,6 @@ from tidemark.captures.postgres.tables.record.rewrites import (
     holds_rows,
 )
 from tidemark.captures.postgres.tables.record.table_fingerprint import Difference, Handling, difference, fingerprint
-from tidemark.captures.postgres.tables.record.table_record import Store, TableRecord
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.messages import JsonObject
 

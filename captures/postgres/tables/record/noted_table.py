@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tidemark.captures.postgres.tables.record.table_record import Partition
+from tidemark.captures.postgres.catalog.table_record import Partition
 from tidemark.protocol.messages import JsonObject
 
 Pair = tuple[str, int]

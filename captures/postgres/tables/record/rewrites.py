@@ -7,7 +7,7 @@ from typing import TypeVar
 import psycopg
 from psycopg import sql
 
-from tidemark.captures.postgres.tables.record.table_record import OF_PARTITION, Store
+from tidemark.captures.postgres.catalog.table_record import OF_PARTITION, Store
 
 Answer = TypeVar("Answer", bool, str)
 

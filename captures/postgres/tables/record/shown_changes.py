@@ -15,14 +15,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from tidemark.captures.postgres.tables.record.noted_table import NotedTable, Pair
-from tidemark.captures.postgres.tables.record.table_record import (
+from tidemark.captures.postgres.catalog.table_record import (
     ColumnRecord,
     Partition,
     TableRecord,
     TypePart,
     digest,
 )
+from tidemark.captures.postgres.tables.record.noted_table import NotedTable, Pair
 
 _TEXTS = frozenset((25, 1043))
 """text and varchar: one becomes the other without a change of any value, if the rows are not rewritten."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from tidemark.captures.contract.table_changes import Cause, Consequence, TableChange, decided
+from tidemark.captures.postgres.catalog.table_record import ColumnRecord, Partition, Store, TableRecord
 from tidemark.captures.postgres.config import ResourceConfig
 from tidemark.captures.postgres.tables.record import table_changes as changes
 from tidemark.captures.postgres.tables.record.noted_table import NotedColumn, NotedTable
@@ -19,7 +20,6 @@ from tidemark.captures.postgres.tables.record.shown_changes import (
     token,
     told_otherwise,
 )
-from tidemark.captures.postgres.tables.record.table_record import ColumnRecord, Partition, Store, TableRecord
 
 Handling = Callable[[str], str]
 """See ``tidemark.captures.postgres.tables.bindings.PostgresBinding.handling``."""

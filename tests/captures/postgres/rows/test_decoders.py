@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemark.captures.contract.chunk_rows import KEY_MARK, TAIL_MARK
+from tidemark.captures.postgres.catalog.columns import Column, ColumnType
 from tidemark.captures.postgres.chunks.row_decoder import ChunkDecoder
 from tidemark.captures.postgres.rows.log_decoder import LogDecoder, RelationColumn, compile_log_decoder
-from tidemark.captures.postgres.tables.columns import Column, ColumnType
 from tidemark.protocol.codec import split_captured
 from tidemark.protocol.errors import SourceError
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import linecache
 from pathlib import Path
 
+from tidemark.captures.postgres.catalog.columns import Column, ColumnType
 from tidemark.captures.postgres.rows.log_decoder import RelationColumn, compile_log_decoder
-from tidemark.captures.postgres.tables.columns import Column, ColumnType
 
 GOLDEN = Path(__file__).with_name("generated_log_decoder.txt")
 

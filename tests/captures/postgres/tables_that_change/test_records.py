@@ -8,13 +8,13 @@ import psycopg
 import pytest
 
 from tests.servers.postgres import Database
+from tidemark.captures.postgres.catalog.columns import Table
+from tidemark.captures.postgres.catalog.table_record import read_digests
 from tidemark.captures.postgres.config import ResourceConfig, parse_endpoint, parse_resource
 from tidemark.captures.postgres.server.session import connect
 from tidemark.captures.postgres.tables.bindings import bound_tables
-from tidemark.captures.postgres.tables.columns import Table
 from tidemark.captures.postgres.tables.record.noted_table import NotedTable
 from tidemark.captures.postgres.tables.record.table_fingerprint import Difference, difference, fingerprint
-from tidemark.captures.postgres.tables.record.table_record import read_digests
 
 PATH = ("public", "t")
 PLAIN = ["CREATE TABLE t (id int PRIMARY KEY, a text, b text)", "INSERT INTO t VALUES (1, 'a', 'b')"]

@@ -17,10 +17,10 @@ from tests.captures.postgres.both_ways import BothWays, document
 from tests.captures.postgres.captured_table import captured, operation
 from tests.servers.postgres import Database
 from tidemark.captures.contract.chunk_rows import TAIL_MARK
+from tidemark.captures.postgres.catalog.columns import Column, ColumnType
 from tidemark.captures.postgres.chunks.row_decoder import ChunkDecoder
 from tidemark.captures.postgres.rows.generated_source import MISFITS
 from tidemark.captures.postgres.rows.log_decoder import RelationColumn, compile_log_decoder
-from tidemark.captures.postgres.tables.columns import Column, ColumnType
 from tidemark.captures.postgres.tables.document_schema import document_schema
 from tidemark.captures.postgres.values.types import DATE, JSON, NUMERIC, TIMESTAMP, TIMESTAMPTZ, column_conversion
 from tidemark.captures.tables.bad_values import BadValue, BadValues, Policies

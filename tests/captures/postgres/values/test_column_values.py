@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemark.captures.contract.chunk_rows import TAIL_MARK
+from tidemark.captures.postgres.catalog.columns import Column, ColumnType
 from tidemark.captures.postgres.chunks.row_decoder import ChunkDecoder
-from tidemark.captures.postgres.tables.columns import Column, ColumnType
 from tidemark.captures.postgres.values.types import column_conversion
 
 TEXTS: dict[str, tuple[int, list[str], list[str]]] = {

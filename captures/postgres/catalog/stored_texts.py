@@ -1,7 +1,7 @@
 """Queries whose texts come as the database stores them, also texts that the server cannot convert.
 
 Names, labels and comments may have bytes that stand for no character, as values may: see
-``tidemark.captures.postgres.values.encodings``. The server's own conversion ends a whole statement at the first of
+``tidemark.captures.postgres.catalog.encodings``. The server's own conversion ends a whole statement at the first of
 them. COPY sends texts as they are stored, and takes its statement in UTF-8 all the same.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import psycopg
 
-from tidemark.captures.postgres.values.encodings import (
+from tidemark.captures.postgres.catalog.encodings import (
     NoCharacter,
     encoding_of,
     is_transcoded,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from tidemark.captures.postgres.tables.record.table_record import Store, TableRecord
+from tidemark.captures.postgres.catalog.table_record import Store, TableRecord
 from tidemark.captures.tables.bad_values import Policy
 
 Kind = Literal["base", "domain", "enum", "array", "composite", "range", "other"]
@@ -72,7 +72,7 @@ class Column:
         number: pg_attribute.attnum, the column's identity; 0 where it is not known.
         fill: JSON of the value of all rows from before the column was added, of a column that is newer than the table's
             fingerprint; empty if that is NULL, or is not known.
-        transcoded: Texts come through a ``tidemark.captures.postgres.values.encodings.Transcoder``, with its marks.
+        transcoded: Texts come through a ``tidemark.captures.postgres.catalog.encodings.Transcoder``, with its marks.
     """
 
     name: str

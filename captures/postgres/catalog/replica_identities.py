@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 import psycopg
 from psycopg import sql
 
-from tidemark.captures.postgres.server.stored_texts import stored_rows
-from tidemark.captures.postgres.tables.columns import Table
-from tidemark.captures.postgres.tables.record.table_record import Store
-from tidemark.captures.postgres.values.encodings import Unsayable
+from tidemark.captures.postgres.catalog.columns import Table
+from tidemark.captures.postgres.catalog.encodings import Unsayable
+from tidemark.captures.postgres.catalog.stored_texts import stored_rows
+from tidemark.captures.postgres.catalog.table_record import Store
 from tidemark.protocol.errors import SourceError
 
 REMEDIES = 50

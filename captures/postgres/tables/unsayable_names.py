@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from tidemark.captures.postgres.tables.columns import Column, ColumnType, Table
-from tidemark.captures.postgres.tables.record.table_record import Store
-from tidemark.captures.postgres.values.encodings import Unsayable
+from tidemark.captures.postgres.catalog.columns import Column, ColumnType, Table
+from tidemark.captures.postgres.catalog.encodings import Unsayable
+from tidemark.captures.postgres.catalog.table_record import Store
 from tidemark.protocol.errors import SourceError
 
 CODE = "TM-PG-043"

@@ -12,10 +12,10 @@ from typing import Any
 
 import psycopg
 
-from tidemark.captures.postgres.server.stored_texts import rows_of_tables, stored_rows
-from tidemark.captures.postgres.tables.columns import Attribute, Column, ColumnType, Kind, Table
-from tidemark.captures.postgres.tables.record.table_record import TYPE_PARTS
-from tidemark.captures.postgres.values.encodings import is_transcoded
+from tidemark.captures.postgres.catalog.columns import Attribute, Column, ColumnType, Kind, Table
+from tidemark.captures.postgres.catalog.encodings import is_transcoded
+from tidemark.captures.postgres.catalog.stored_texts import rows_of_tables, stored_rows
+from tidemark.captures.postgres.catalog.table_record import TYPE_PARTS
 
 # Sizes and estimates of a partitioned table are those of its partitions. pg_inherits is walked by hand:
 # pg_partition_tree() would wait for the lock of every table. So would pg_table_size(): of tables that somebody locks,
