@@ -13,11 +13,16 @@ from pydantic import BaseModel
 
 from tidemark.captures.postgres.catalog.columns import Table
 from tidemark.captures.postgres.catalog.reading import read_tables
-from tidemark.captures.postgres.config import EndpointConfig, ResourceConfig, parse_endpoint, parse_resource
-from tidemark.captures.postgres.log.event_location import LOC_PARTS
-from tidemark.captures.postgres.server.open_preview import standing_failures
+from tidemark.captures.postgres.log.open_preview import standing_failures
+from tidemark.captures.postgres.server.config import (
+    EndpointConfig,
+    ResourceConfig,
+    parse_endpoint,
+    parse_resource,
+    with_names,
+)
+from tidemark.captures.postgres.server.positions import LOC_PARTS
 from tidemark.captures.postgres.server.session import LONG_ANSWER_SECONDS, asking, connect, despite_deadlocks
-from tidemark.captures.postgres.server.slot_names import with_names
 from tidemark.captures.postgres.server.slot_ownership import NOBODY, Owner
 from tidemark.captures.postgres.source import PostgresSource
 from tidemark.captures.postgres.tables.bindings import bound_tables, captured_columns

@@ -18,18 +18,18 @@ from tidemark.captures.postgres.chunks.fence import FenceTaker
 from tidemark.captures.postgres.chunks.reader import CopyChunkReader
 from tidemark.captures.postgres.chunks.snapshot import Snapshot, SnapshotFence
 from tidemark.captures.postgres.chunks.split_points import SplitScan, split, split_pages
-from tidemark.captures.postgres.config import EndpointConfig, ResourceConfig
 from tidemark.captures.postgres.log.connection import LIMITS, ReplicationConnection, StreamLimits
-from tidemark.captures.postgres.log.lsn import format_lsn, parse_lsn
-from tidemark.captures.postgres.log.resumption import ServerLog, check_log, check_slot, read_server_log, read_slot
 from tidemark.captures.postgres.log.slot import SourceSlot
 from tidemark.captures.postgres.log.stream import PgoutputLog, StreamStart
+from tidemark.captures.postgres.server.config import EndpointConfig, ResourceConfig
+from tidemark.captures.postgres.server.positions import format_lsn, parse_lsn
 from tidemark.captures.postgres.server.publishing import Publishing
-from tidemark.captures.postgres.server.reader_endpoint import ReaderEndpoint
+from tidemark.captures.postgres.server.resumption import ServerLog, check_log, check_slot, read_server_log, read_slot
 from tidemark.captures.postgres.server.retention import Retention, replica_lag
 from tidemark.captures.postgres.server.session import (
     ANSWER_SECONDS,
     LONG_ANSWER_SECONDS,
+    ReaderEndpoint,
     asking,
     connect,
     in_recovery,

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.captures.session import Json, Rows, bindings
 from tests.servers.postgres import Database
-from tidemark.captures.postgres.log.lsn import parse_lsn
+from tidemark.captures.postgres.server.positions import parse_lsn
 
 USERS = "CREATE TABLE users (id int PRIMARY KEY, name text)"
 FILL = "INSERT INTO users SELECT i, 'name ' || i FROM generate_series(1, 1000) i"

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from tests.house.files import ROOT, blocks, repository_files, table_rows
 from tidemark.captures.contract.options import BackfillConfig
-from tidemark.captures.postgres.config import EndpointConfig, ResourceConfig
+from tidemark.captures.postgres.server.config import EndpointConfig, ResourceConfig
 from tidemark.protocol.capture_file import (
     CommitEntry,
     ConnectorEntry,

@@ -10,10 +10,9 @@ import pytest
 from tests.captures.session import begin
 from tests.house.files import ROOT, blocks
 from tests.servers.postgres import Database
-from tidemark.captures.postgres.config import parse_endpoint
 from tidemark.captures.postgres.database import PostgresDatabase
+from tidemark.captures.postgres.server.config import default_name, parse_endpoint
 from tidemark.captures.postgres.server.session import connect_pq, execute_within
-from tidemark.captures.postgres.server.slot_names import default_name
 from tidemark.protocol.messages import Binding, CaptureSpec
 
 SET_UP_ROLE, PUBLISH, RETAINED, DROP = blocks(ROOT / "docs" / "postgres.md", "sql")

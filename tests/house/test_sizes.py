@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tidemark.captures.contract.options import BackfillConfig
-from tidemark.captures.postgres.config import parse_endpoint
+from tidemark.captures.postgres.server.config import parse_endpoint
 from tidemark.protocol.capture_file import CommitEntry, LimitsEntry
 
 

@@ -23,7 +23,7 @@ from tidemark.backfill.fence import TransactionId
 from tidemark.captures.contract.capabilities import Begun
 from tidemark.captures.postgres.chunks.imported_snapshot import OWN, ImportedSnapshot
 from tidemark.captures.postgres.chunks.snapshot import Snapshot, SnapshotFence
-from tidemark.captures.postgres.log.lsn import format_lsn, parse_lsn
+from tidemark.captures.postgres.server.positions import format_lsn, parse_lsn
 from tidemark.captures.postgres.server.session import asking, in_recovery
 from tidemark.captures.tables.keyless_scans import KeylessScans
 from tidemark.protocol.errors import SourceError

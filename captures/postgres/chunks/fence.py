@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import psycopg
 
-from tidemark.captures.postgres.log.lsn import parse_lsn
+from tidemark.captures.postgres.server.positions import parse_lsn
 from tidemark.captures.postgres.server.session import asking, in_recovery
 
 MESSAGE_PREFIX = "tidemark"

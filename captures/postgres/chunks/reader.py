@@ -21,8 +21,7 @@ from tidemark.captures.postgres.chunks.pages import File, Place, Rewritten, file
 from tidemark.captures.postgres.chunks.row_decoder import ChunkDecoder
 from tidemark.captures.postgres.chunks.scan_target import ScanTarget
 from tidemark.captures.postgres.chunks.snapshot import Snapshot, SnapshotFence
-from tidemark.captures.postgres.server.reader_endpoint import ReaderEndpoint
-from tidemark.captures.postgres.server.session import asking
+from tidemark.captures.postgres.server.session import ReaderEndpoint, asking
 from tidemark.captures.tables.bad_values import UNDECODABLE, BadValues
 from tidemark.protocol.errors import SourceError
 

@@ -16,8 +16,8 @@ from psycopg import pq, sql
 
 from tidemark.backfill.keys import WINDOW_LIMIT
 from tidemark.captures.contract.errors import LostPosition
-from tidemark.captures.postgres.config import EndpointConfig
-from tidemark.captures.postgres.log.lsn import format_lsn
+from tidemark.captures.postgres.server.config import EndpointConfig
+from tidemark.captures.postgres.server.positions import format_lsn
 from tidemark.captures.postgres.server.session import connect_pq, error_text, execute_within, refusal
 from tidemark.captures.server.shutdown_watch import HangUpWatch
 from tidemark.protocol.errors import SourceError

@@ -14,8 +14,8 @@ import time
 
 import psycopg
 
-from tidemark.captures.postgres.config import EndpointConfig
 from tidemark.captures.postgres.log.connection import STATUS_SECONDS, SlotInUse
+from tidemark.captures.postgres.server.config import EndpointConfig
 from tidemark.captures.postgres.server.session import APPLICATION_NAME, asking
 from tidemark.captures.postgres.server.slot_ownership import Owner
 

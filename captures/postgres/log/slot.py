@@ -10,10 +10,10 @@ from typing import TypeVar
 
 import psycopg
 
-from tidemark.captures.postgres.config import EndpointConfig
 from tidemark.captures.postgres.log.connection import SlotInUse
 from tidemark.captures.postgres.log.left_stream import SILENT_SECONDS, LeftStream, in_use
-from tidemark.captures.postgres.log.resumption import Slot, check_usable, read_slot
+from tidemark.captures.postgres.server.config import EndpointConfig
+from tidemark.captures.postgres.server.resumption import Slot, check_usable, read_slot
 from tidemark.captures.postgres.server.session import asking
 from tidemark.captures.postgres.server.setup import Made, create_slot, drop_slot, slot_statement
 from tidemark.captures.postgres.server.slot_ownership import Owner, check_owner, note_owner

@@ -11,9 +11,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 
-from tidemark.captures.postgres.log.event_location import next_place
 from tidemark.captures.postgres.rows.bad_values import RepairedValues
 from tidemark.captures.postgres.rows.generated_source import MISFITS, UNCHANGED, Member, Value, join_key, misfit
+from tidemark.captures.postgres.server.positions import next_place
 from tidemark.captures.rows.captured_line import END, opening
 from tidemark.captures.tables.bad_values import ROW_LIMIT, BadCounts
 

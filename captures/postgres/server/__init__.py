@@ -1,1 +1,1 @@
-"""Sessions on a PostgreSQL server, and its slot: settings, ownership, retention, what must hold."""
+"""The configured server: sessions on it, its slot and publication, and what must hold of it."""

@@ -9,9 +9,9 @@ import psycopg
 from psycopg import sql
 
 from tidemark.captures.contract.errors import LostPosition
-from tidemark.captures.postgres.config import EndpointConfig
-from tidemark.captures.postgres.log.resumption import check_usable, read_slot
+from tidemark.captures.postgres.server.config import EndpointConfig
 from tidemark.captures.postgres.server.platform import Platform
+from tidemark.captures.postgres.server.resumption import check_usable, read_slot
 from tidemark.captures.postgres.server.session import in_recovery
 from tidemark.captures.postgres.server.setup import slot_statement
 from tidemark.protocol.errors import SourceError

@@ -12,7 +12,7 @@ import psycopg
 from tidemark.captures.contract.errors import LostPosition, SessionEnded
 from tidemark.captures.postgres.catalog.columns import Table
 from tidemark.captures.postgres.catalog.table_record import read_publication
-from tidemark.captures.postgres.config import EndpointConfig
+from tidemark.captures.postgres.server.config import EndpointConfig
 from tidemark.captures.postgres.server.session import asking, despite_deadlocks
 from tidemark.captures.postgres.server.setup import (
     Made,

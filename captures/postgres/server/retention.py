@@ -9,8 +9,8 @@ import psycopg
 from psycopg import sql
 
 from tidemark.captures.postgres.catalog.stored_texts import stored_rows
-from tidemark.captures.postgres.config import EndpointConfig
-from tidemark.captures.postgres.log.lsn import parse_lsn
+from tidemark.captures.postgres.server.config import EndpointConfig
+from tidemark.captures.postgres.server.positions import parse_lsn
 from tidemark.captures.postgres.server.session import asking
 from tidemark.protocol.errors import SourceError
 

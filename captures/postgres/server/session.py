@@ -7,7 +7,8 @@ import select
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import psycopg
 from psycopg import pq, sql
@@ -18,8 +19,7 @@ from tidemark.captures.contract.errors import TableAway
 from tidemark.protocol.errors import SourceError
 
 if TYPE_CHECKING:
-    from tidemark.captures.postgres.config import EndpointConfig
-    from tidemark.captures.postgres.server.reader_endpoint import ReaderEndpoint
+    from tidemark.captures.postgres.server.config import EndpointConfig
 
 logger = logging.getLogger(__name__)
 
@@ -147,6 +147,33 @@ def conninfo(config: EndpointConfig, *, replication: bool = False, application: 
         options=" ".join(f"-c {name}={value}" for name, value in settings.items()),
         replication="database" if replication else None,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderEndpoint:
+    """The server, and how a reader of chunks connects to it. ``conninfo`` contains the password.
+
+    A reader's process needs no more, and does not import the module that parses the configuration, which is slow.
+    """
+
+    host: str
+    port: int
+    database: str
+    user: str
+    read_only: bool
+    conninfo: str = field(repr=False)
+
+    @classmethod
+    def of(cls, config: EndpointConfig) -> Self:
+        return cls(config.host, config.port, config.database, config.user, config.read_only, conninfo(config))
+
+    def connect(self) -> BoundedConnection:
+        """An autocommit session. Raises as ``connect``."""
+        return connect_to(self, self.conninfo)
+
+    def connect_pq(self) -> pq.abc.PGconn:
+        """A bare libpq connection. Raises as ``connect``."""
+        return connect_pq_to(self, self.conninfo)
 
 
 def connect(config: EndpointConfig, answer_seconds: float = ANSWER_SECONDS) -> BoundedConnection:

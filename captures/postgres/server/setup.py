@@ -16,7 +16,7 @@ from psycopg import pq, sql
 
 from tidemark.captures.contract.errors import LostPosition
 from tidemark.captures.postgres.catalog.columns import Table
-from tidemark.captures.postgres.config import EndpointConfig
+from tidemark.captures.postgres.server.config import EndpointConfig
 from tidemark.captures.postgres.server.session import DEADLOCK, Deadlock, in_recovery, refusal
 from tidemark.captures.postgres.server.waiting import run_patiently
 from tidemark.protocol.errors import SourceError

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import psycopg
 from psycopg import sql
 
-from tidemark.captures.postgres.config import EndpointConfig
+from tidemark.captures.postgres.server.config import EndpointConfig
 from tidemark.captures.postgres.server.session import APPLICATION_NAME
 from tidemark.captures.postgres.server.setup import drop_slot
 from tidemark.protocol.errors import SourceError

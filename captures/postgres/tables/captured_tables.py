@@ -19,11 +19,11 @@ from tidemark.captures.postgres.catalog.columns import Table
 from tidemark.captures.postgres.catalog.table_record import read_digests
 from tidemark.captures.postgres.chunks.counted_scans import Base, CountedScans
 from tidemark.captures.postgres.chunks.scan_target import ScanTarget
-from tidemark.captures.postgres.config import EndpointConfig, ResourceConfig
 from tidemark.captures.postgres.log.pgoutput import Relation
 from tidemark.captures.postgres.log.schema_drift import AlteredTables
 from tidemark.captures.postgres.log.table_contract import AlteredTable, BoundRelation, LeftOut, ShownPartition
 from tidemark.captures.postgres.rows.log_decoder import compile_log_decoder
+from tidemark.captures.postgres.server.config import EndpointConfig, ResourceConfig
 from tidemark.captures.postgres.server.session import asking, connect
 from tidemark.captures.postgres.server.setup import table_identifier, unpublished
 from tidemark.captures.postgres.tables.bindings import PostgresBinding, absent, bound_tables

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tidemark.captures.postgres.catalog.columns import Column, ColumnType, Table
 from tidemark.captures.postgres.catalog.encodings import Unsayable
-from tidemark.captures.postgres.log.event_location import LOC_PARTS
+from tidemark.captures.postgres.server.positions import LOC_PARTS
 from tidemark.captures.postgres.values import types
 from tidemark.captures.tables.bad_values import LEAVES_OUT
 from tidemark.captures.tables.document_schema import (

@@ -9,8 +9,8 @@ import psycopg
 from tidemark.captures.postgres.catalog.columns import Column, Table
 from tidemark.captures.postgres.catalog.encodings import is_transcoded
 from tidemark.captures.postgres.catalog.reading import read_types
-from tidemark.captures.postgres.config import EndpointConfig
 from tidemark.captures.postgres.log.pgoutput import Relation
+from tidemark.captures.postgres.server.config import EndpointConfig
 from tidemark.captures.postgres.server.session import asking
 from tidemark.captures.postgres.tables.bindings import PostgresBinding
 from tidemark.captures.postgres.tables.record.column_identities import Identities, identities, read_columns

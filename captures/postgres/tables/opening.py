@@ -8,7 +8,7 @@ import psycopg
 
 from tidemark.captures.postgres.catalog.columns import Table
 from tidemark.captures.postgres.catalog.table_record import read_digests
-from tidemark.captures.postgres.config import EndpointConfig, ResourceConfig
+from tidemark.captures.postgres.server.config import EndpointConfig, ResourceConfig
 from tidemark.captures.postgres.server.session import asking
 from tidemark.captures.postgres.tables.bindings import PostgresBinding, absent, bound_tables
 from tidemark.captures.postgres.tables.prerequisites import log_failures

@@ -14,10 +14,10 @@ from tidemark.captures.postgres.catalog.replica_identities import (
     identity_index,
 )
 from tidemark.captures.postgres.catalog.table_record import Published, read_publication
-from tidemark.captures.postgres.config import EndpointConfig, ResourceConfig
-from tidemark.captures.postgres.log.resumption import read_slot
+from tidemark.captures.postgres.server.config import EndpointConfig, ResourceConfig
 from tidemark.captures.postgres.server.platform import platform_of
 from tidemark.captures.postgres.server.prerequisites import server_failures, slot_failures
+from tidemark.captures.postgres.server.resumption import read_slot
 from tidemark.captures.postgres.server.session import in_recovery
 from tidemark.captures.postgres.server.setup import (
     lacking,

@@ -10,7 +10,7 @@ from psycopg import sql
 
 from tidemark.captures.postgres.catalog.columns import Table
 from tidemark.captures.postgres.catalog.stored_texts import is_sayable, stored_rows
-from tidemark.captures.postgres.config import EndpointConfig, ResourceConfig
+from tidemark.captures.postgres.server.config import EndpointConfig, ResourceConfig
 from tidemark.protocol.errors import SourceError
 
 logger = logging.getLogger(__name__)

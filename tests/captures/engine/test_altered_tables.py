@@ -10,7 +10,7 @@ from tests.captures.session import Session, apply, bindings, session, unary
 from tests.captures.source_tables import BOUND, FILL, USERS, end_of_log, endpoint, prepare, table_rows
 from tests.servers.deadline import wait_until
 from tests.servers.postgres import Database
-from tidemark.captures.postgres.log.lsn import parse_lsn
+from tidemark.captures.postgres.server.positions import parse_lsn
 
 
 def _until_the_log_is_read(capture: Session, database: Database) -> None:

@@ -7,7 +7,7 @@ import threading
 from tests.captures.session import Session, apply, bindings, session
 from tests.captures.source_tables import BOUND, end_of_log, endpoint, prepare, table_rows
 from tests.servers.postgres import Database
-from tidemark.captures.postgres.log.lsn import parse_lsn
+from tidemark.captures.postgres.server.positions import parse_lsn
 
 
 def test_an_unchanged_large_value_is_read_again_until_it_is_whole(database: Database) -> None:

@@ -18,7 +18,7 @@ from tests.servers.postgres import Database, drop_slot
 from tests.servers.tcp_proxy import TcpProxy, proxied
 from tidemark.captures.contract.errors import LostPosition
 from tidemark.captures.engine.reconnection import Outages
-from tidemark.captures.postgres.log.lsn import parse_lsn
+from tidemark.captures.postgres.server.positions import parse_lsn
 from tidemark.protocol.errors import SourceError
 
 

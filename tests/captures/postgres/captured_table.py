@@ -19,10 +19,9 @@ from tidemark.captures.contract.source import Source
 from tidemark.captures.contract.wakeup import Wakeup
 from tidemark.captures.postgres.chunks.reader import CopyChunkReader
 from tidemark.captures.postgres.chunks.scan_target import ScanTarget
-from tidemark.captures.postgres.config import parse_endpoint, parse_resource
 from tidemark.captures.postgres.database import PostgresDatabase
-from tidemark.captures.postgres.server.reader_endpoint import ReaderEndpoint
-from tidemark.captures.postgres.server.session import connect
+from tidemark.captures.postgres.server.config import parse_endpoint, parse_resource
+from tidemark.captures.postgres.server.session import ReaderEndpoint, connect
 from tidemark.captures.postgres.tables.bindings import PostgresBinding, bound_tables
 from tidemark.protocol.codec import split_captured
 from tidemark.protocol.messages import Binding, CaptureSpec, JsonObject

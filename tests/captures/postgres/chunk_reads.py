@@ -16,9 +16,8 @@ from tidemark.captures.postgres.chunks.copy_rows import LIMITS, ChunkLimits
 from tidemark.captures.postgres.chunks.imported_snapshot import OWN, ImportedSnapshot
 from tidemark.captures.postgres.chunks.reader import CopyChunkReader
 from tidemark.captures.postgres.chunks.scan_target import ScanTarget
-from tidemark.captures.postgres.config import parse_endpoint, parse_resource
-from tidemark.captures.postgres.server.reader_endpoint import ReaderEndpoint
-from tidemark.captures.postgres.server.session import connect
+from tidemark.captures.postgres.server.config import parse_endpoint, parse_resource
+from tidemark.captures.postgres.server.session import ReaderEndpoint, connect
 from tidemark.captures.postgres.tables.bindings import PostgresBinding, bound_tables
 from tidemark.captures.postgres.tables.record.noted_table import NotedTable
 

@@ -22,8 +22,8 @@ from tests.servers.postgres import Database
 from tidemark.backfill.range_scan import ChunkPlan
 from tidemark.captures.contract.chunk import ChunkRequest
 from tidemark.captures.postgres.chunks.reader import CopyChunkReader
-from tidemark.captures.postgres.config import parse_endpoint
-from tidemark.captures.postgres.server.reader_endpoint import ReaderEndpoint
+from tidemark.captures.postgres.server.config import parse_endpoint
+from tidemark.captures.postgres.server.session import ReaderEndpoint
 from tidemark.captures.readers.fork_server import ForkServer
 from tidemark.captures.readers.reader_process import ReaderProcess
 from tidemark.protocol.errors import SourceError, TidemarkError

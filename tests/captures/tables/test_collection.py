@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tidemark.captures.postgres.log.event_location import next_place
+from tidemark.captures.postgres.server.positions import next_place
 from tidemark.captures.rows.captured_line import Emissions
 from tidemark.captures.tables.collection import check_keys, check_state_keys, discovered, open_schema, pointer
 from tidemark.protocol.errors import ConnectorError

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tidemark.captures.mysql.config import EndpointConfig as MysqlConfig
-from tidemark.captures.postgres.config import EndpointConfig as PostgresConfig
+from tidemark.captures.postgres.server.config import EndpointConfig as PostgresConfig
 from tidemark.runtime.preparation.config_check import mistakes
 
 POSTGRES = PostgresConfig.model_json_schema()

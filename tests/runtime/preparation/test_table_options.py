@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tidemark.captures.mysql.config import ResourceConfig as MysqlResource
-from tidemark.captures.postgres.config import ResourceConfig as PostgresResource
+from tidemark.captures.postgres.server.config import ResourceConfig as PostgresResource
 from tidemark.protocol.capture_file import TableEntry, mistakes_in, read_capture_file
 from tidemark.protocol.messages import SpecResponse
 from tidemark.runtime.preparation.table_options import option_mistakes

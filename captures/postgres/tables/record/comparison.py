@@ -12,7 +12,7 @@ from tidemark.captures.contract.errors import TableAway
 from tidemark.captures.contract.table_changes import Consequence
 from tidemark.captures.postgres.catalog.columns import Table
 from tidemark.captures.postgres.catalog.table_record import Store, TableRecord
-from tidemark.captures.postgres.config import EndpointConfig
+from tidemark.captures.postgres.server.config import EndpointConfig
 from tidemark.captures.postgres.server.session import asking
 from tidemark.captures.postgres.server.setup import lacking
 from tidemark.captures.postgres.tables.bindings import PostgresBinding, bound_tables

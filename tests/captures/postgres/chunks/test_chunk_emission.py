@@ -15,7 +15,7 @@ from tests.captures.session import Session, apply, bindings, session
 from tests.captures.source_tables import BOUND, end_of_log, endpoint, prepare, table_rows
 from tests.servers.deadline import wait_until
 from tests.servers.postgres import Connection, Database
-from tidemark.captures.postgres.log.lsn import parse_lsn
+from tidemark.captures.postgres.server.positions import parse_lsn
 
 ROWS = 20
 

@@ -7,7 +7,7 @@ from contextlib import closing
 from tests.servers.postgres import Database
 from tidemark.backfill.chunk_size import CHUNK_BYTES
 from tidemark.captures.postgres.chunks.copy_rows import CopyConnection
-from tidemark.captures.postgres.config import parse_endpoint
+from tidemark.captures.postgres.server.config import parse_endpoint
 from tidemark.captures.postgres.server.session import connect_pq
 
 WIDTH = 30_000

@@ -9,7 +9,7 @@ from tests.captures.postgres.chunk_reads import opened
 from tests.servers.deadline import wait_until
 from tests.servers.postgres import Connection, Database
 from tidemark.captures.postgres.chunks.snapshot import SnapshotFence
-from tidemark.captures.postgres.log.lsn import parse_lsn
+from tidemark.captures.postgres.server.positions import parse_lsn
 
 SNAPSHOTS = 60
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemark.captures.postgres.chunks.snapshot import Snapshot
-from tidemark.captures.postgres.log.lsn import format_lsn, parse_lsn
+from tidemark.captures.postgres.server.positions import format_lsn, parse_lsn
 from tidemark.protocol.errors import SourceError
 
 

@@ -13,7 +13,7 @@ from tests.servers.postgres import Database
 from tidemark.backfill.keys import Key, key_from_texts
 from tidemark.captures.postgres.chunks.pages import Place
 from tidemark.captures.postgres.chunks.split_points import split, split_pages
-from tidemark.captures.postgres.config import parse_endpoint, parse_resource
+from tidemark.captures.postgres.server.config import parse_endpoint, parse_resource
 from tidemark.captures.postgres.server.session import connect
 from tidemark.captures.postgres.source import PostgresSource
 

@@ -24,7 +24,7 @@ from tests.servers.postgres import (
     startable,
 )
 from tests.servers.waiting_commits import commits_wait, release, waiting
-from tidemark.captures.postgres.log.lsn import parse_lsn
+from tidemark.captures.postgres.server.positions import parse_lsn
 
 ROWS = 1000
 READ = 300

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tidemark.captures.postgres.config import EndpointConfig, parse_endpoint
+from tidemark.captures.postgres.server.config import EndpointConfig, parse_endpoint
 from tidemark.protocol.errors import SourceError
 
 LEAST = {"host": "db", "database": "shop", "user": "cdc"}

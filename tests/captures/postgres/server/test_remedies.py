@@ -15,7 +15,7 @@ from tests.captures.session import Json, bindings, session
 from tests.captures.source_tables import prepare
 from tests.servers.deadline import wait_until
 from tests.servers.postgres import Database, Postgres, fresh_database, own_server, read_settings_again
-from tidemark.captures.postgres.config import EndpointConfig, parse_endpoint, parse_resource
+from tidemark.captures.postgres.server.config import EndpointConfig, parse_endpoint, parse_resource
 from tidemark.captures.postgres.server.session import connect, connect_pq
 from tidemark.captures.postgres.tables.bindings import bound_tables
 from tidemark.captures.postgres.tables.prerequisites import unmet

@@ -13,7 +13,7 @@ from tests.captures.session import Session, apply, session
 from tests.captures.source_tables import BOUND, USERS, end_of_log, endpoint, prepare
 from tests.servers.deadline import wait_until
 from tests.servers.postgres import Database, Postgres, fresh_database, own_server
-from tidemark.captures.postgres.log.lsn import parse_lsn
+from tidemark.captures.postgres.server.positions import parse_lsn
 
 MB = 1 << 20
 LIMIT = 32 * MB

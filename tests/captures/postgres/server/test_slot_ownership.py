@@ -11,9 +11,8 @@ import pytest
 
 from tests.captures.source_tables import USERS, prepare
 from tests.servers.postgres import Database
-from tidemark.captures.postgres.config import EndpointConfig
 from tidemark.captures.postgres.database import PostgresDatabase
-from tidemark.captures.postgres.server.slot_names import default_name, with_names
+from tidemark.captures.postgres.server.config import EndpointConfig, default_name, with_names
 from tidemark.captures.postgres.source import PostgresSource
 from tidemark.protocol.environment import LOG_ID
 from tidemark.protocol.errors import SourceError

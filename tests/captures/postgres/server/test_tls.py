@@ -17,7 +17,7 @@ from tests.captures.source_tables import BOUND, FILL, USERS, endpoint, prepare, 
 from tests.missing import lacks
 from tests.servers.certificates import Authority, Certificate
 from tests.servers.postgres import Database, Postgres, fresh_database, not_startable, startable
-from tidemark.captures.postgres.config import parse_endpoint
+from tidemark.captures.postgres.server.config import parse_endpoint
 from tidemark.captures.postgres.server.session import connect, connect_pq
 from tidemark.demo.servers.postgres_server import PostgresServer
 from tidemark.protocol.errors import SourceError

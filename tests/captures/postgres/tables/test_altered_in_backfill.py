@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.captures.session import Session, apply, session
 from tests.captures.source_tables import BOUND, end_of_log, endpoint, prepare, table_rows
 from tests.servers.postgres import Database
-from tidemark.captures.postgres.log.lsn import parse_lsn
+from tidemark.captures.postgres.server.positions import parse_lsn
 
 SECONDS = 60
 

@@ -10,7 +10,7 @@ from tests.captures.session import Json, Session, apply, bindings, error_fields,
 from tests.captures.source_tables import endpoint, prepare
 from tests.servers.postgres import Database
 from tidemark.captures.postgres.catalog.reading import read_tables
-from tidemark.captures.postgres.config import parse_endpoint
+from tidemark.captures.postgres.server.config import parse_endpoint
 from tidemark.captures.postgres.server.session import connect
 from tidemark.captures.postgres.tables import null_keys
 

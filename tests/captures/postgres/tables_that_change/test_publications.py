@@ -9,7 +9,7 @@ from tests.captures.postgres.tables_that_change.capturing import SECONDS, captur
 from tests.captures.session import Session
 from tests.captures.source_tables import end_of_log, prepare
 from tests.servers.postgres import Database
-from tidemark.captures.postgres.log.lsn import parse_lsn
+from tidemark.captures.postgres.server.positions import parse_lsn
 
 TABLES = [
     "CREATE TABLE s (id int PRIMARY KEY)",

@@ -10,7 +10,7 @@ import pytest
 from tests.servers.postgres import Database
 from tidemark.captures.postgres.catalog.columns import Table
 from tidemark.captures.postgres.catalog.table_record import read_digests
-from tidemark.captures.postgres.config import ResourceConfig, parse_endpoint, parse_resource
+from tidemark.captures.postgres.server.config import ResourceConfig, parse_endpoint, parse_resource
 from tidemark.captures.postgres.server.session import connect
 from tidemark.captures.postgres.tables.bindings import bound_tables
 from tidemark.captures.postgres.tables.record.noted_table import NotedTable

@@ -9,10 +9,10 @@ from functools import partial
 import psycopg
 
 from tidemark.captures.contract.errors import LostPosition
-from tidemark.captures.postgres.config import EndpointConfig
 from tidemark.captures.postgres.log.left_stream import in_use
-from tidemark.captures.postgres.log.lsn import parse_lsn
-from tidemark.captures.postgres.log.resumption import Slot, check_log, check_slot, read_server_log, read_slot
+from tidemark.captures.postgres.server.config import EndpointConfig
+from tidemark.captures.postgres.server.positions import parse_lsn
+from tidemark.captures.postgres.server.resumption import Slot, check_log, check_slot, read_server_log, read_slot
 from tidemark.captures.postgres.server.slot_ownership import Owner, check_owner
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.messages import JsonObject

@@ -18,10 +18,10 @@ from tests.servers.deadline import wait_until
 from tests.servers.postgres import Connection, Database, Postgres, fresh_database, own_server, read_settings_again
 from tests.servers.postgres_standby import promote, replayed, standby_of
 from tidemark.captures.contract.errors import LostPosition
-from tidemark.captures.postgres.config import parse_endpoint, parse_resource
 from tidemark.captures.postgres.database import PostgresDatabase
-from tidemark.captures.postgres.log.lsn import format_lsn, parse_lsn
-from tidemark.captures.postgres.log.resumption import ServerLog, Slot, check_log
+from tidemark.captures.postgres.server.config import parse_endpoint, parse_resource
+from tidemark.captures.postgres.server.positions import format_lsn, parse_lsn
+from tidemark.captures.postgres.server.resumption import ServerLog, Slot, check_log
 from tidemark.captures.postgres.server.session import connect_pq
 from tidemark.captures.postgres.source import PostgresSource
 from tidemark.protocol.errors import SourceError

@@ -14,8 +14,8 @@ import psycopg
 from psycopg import pq
 
 from tidemark.captures.contract.errors import LostPosition
-from tidemark.captures.postgres.config import EndpointConfig
-from tidemark.captures.postgres.log.lsn import format_lsn, parse_lsn
+from tidemark.captures.postgres.server.config import EndpointConfig
+from tidemark.captures.postgres.server.positions import format_lsn, parse_lsn
 from tidemark.captures.postgres.server.session import asking, connect_pq, error_text, execute_within, in_recovery
 from tidemark.captures.postgres.server.setup import drop_slot, slot_statement
 from tidemark.protocol.errors import SourceError
