@@ -62,7 +62,7 @@ HEAVY_TESTS = (
     "tests/captures/engine/test_failing_tables.py::test_a_locked_table_does_not_hold_up_the_log",
     "tests/captures/engine/test_session.py::test_a_slot_in_use_names_who_uses_it",
     "tests/captures/process/test_plan.py::test_a_plan_writes_nothing_to_postgres",
-    "tests/captures/postgres/chunks/test_counted_scans.py::test_a_transaction_that_writes_by_savepoints",
+    "tests/captures/postgres/tables/test_counted_scans.py::test_a_transaction_that_writes_by_savepoints",
     "tests/captures/postgres/chunks/test_fences.py::test_fences_hold_under_concurrent_commits",
     "tests/captures/postgres/chunks/test_table_shapes.py::test_1600_columns",
     "tests/captures/postgres/chunks/test_table_shapes.py::test_a_row_that_no_line_can_hold",

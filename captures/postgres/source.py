@@ -16,7 +16,6 @@ from tidemark.captures.postgres.catalog.encodings import NoCharacter, stored, tr
 from tidemark.captures.postgres.chunks.conditions import refused_condition
 from tidemark.captures.postgres.chunks.fence import FenceTaker
 from tidemark.captures.postgres.chunks.reader import CopyChunkReader
-from tidemark.captures.postgres.chunks.snapshot import Snapshot, SnapshotFence
 from tidemark.captures.postgres.chunks.split_points import SplitScan, split, split_pages
 from tidemark.captures.postgres.log.connection import LIMITS, ReplicationConnection, StreamLimits
 from tidemark.captures.postgres.log.slot import SourceSlot
@@ -38,6 +37,7 @@ from tidemark.captures.postgres.server.setup import MadeForCapture, Unpublished
 from tidemark.captures.postgres.server.slot_ownership import NOBODY, Owner
 from tidemark.captures.postgres.server.waiting import running_before
 from tidemark.captures.postgres.tables.captured_tables import CapturedTables
+from tidemark.captures.postgres.tables.snapshots import Snapshot, SnapshotFence
 from tidemark.captures.readers.reader_process import ReaderProcess
 from tidemark.captures.rows.captured_line import Emissions
 from tidemark.protocol.errors import SourceError

@@ -30,7 +30,7 @@ TABLES = {"public.items": ["id"]}
 
 WITHOUT_HIDDEN_SET = """
 import runpy
-from tidemark.captures.postgres.chunks.snapshot import Snapshot
+from tidemark.captures.postgres.tables.snapshots import Snapshot
 Snapshot.hides = lambda self, xid: False
 runpy.run_module("tidemark.connectors.postgres", run_name="__main__")
 """

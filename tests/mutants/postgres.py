@@ -8,7 +8,7 @@ _CAPTURES = "tests/captures"
 _POSTGRES = f"{_CAPTURES}/postgres"
 _CONFORMANCE = "tests/conformance"
 _FENCES = f"{_POSTGRES}/chunks/test_fences.py"
-_COUNTED = f"{_POSTGRES}/chunks/test_counted_scans.py"
+_COUNTED = f"{_POSTGRES}/tables/test_counted_scans.py"
 _BUSY = f"{_CONFORMANCE}/test_backfill.py::test_rows_that_change_while_they_are_read[postgres]"
 _COMMITS = f"{_POSTGRES}/chunks/test_waiting_commits.py"
 _BETWEEN = f"{_POSTGRES}/tables_that_change/test_names_in_between.py::test_a_name_between_two_looks"
@@ -56,16 +56,16 @@ POSTGRES = (
     ),
     Mutant(
         "transactions that run at the snapshot count as visible",
-        "captures/postgres/chunks/snapshot.py",
+        "captures/postgres/tables/snapshots.py",
         ("return full >= self.xmax or full in self.running", "return full >= self.xmax"),
-        (_FENCES, f"{_POSTGRES}/chunks/test_snapshot.py"),
+        (_FENCES, f"{_POSTGRES}/tables/test_snapshots.py"),
         of="rows touched by hidden transactions are emitted",
     ),
     Mutant(
         "a snapshot of a standby is taken for one of a primary",
-        "captures/postgres/chunks/snapshot.py",
+        "captures/postgres/tables/snapshots.py",
         ("int(xmin) if recovery else int(xmax)", "int(xmax)"),
-        (f"{_POSTGRES}/chunks/test_snapshot.py", f"{_POSTGRES}/server/test_standby.py"),
+        (f"{_POSTGRES}/tables/test_snapshots.py", f"{_POSTGRES}/server/test_standby.py"),
     ),
     Mutant(
         "the replay position of a standby is believed while more of the log is there",
@@ -206,7 +206,7 @@ POSTGRES = (
     # Scans.
     Mutant(
         "a range ends before its last key",
-        "captures/postgres/chunks/scan_target.py",
+        "captures/postgres/tables/scan_target.py",
         ('("<=", until)', '("<", until)'),
         (f"{_POSTGRES}/chunks/test_key_scans.py::test_a_range_of_a_composite_key",),
         of="a split loses what it cuts off",
@@ -233,34 +233,34 @@ POSTGRES = (
     ),
     Mutant(
         "rows without a key come from the chunk and from the log",
-        "captures/postgres/chunks/imported_snapshot.py",
+        "captures/postgres/tables/snapshots.py",
         ("        if self.before is None:\n", "        if True:\n"),
         (_COUNTED, f"{_CAPTURES}/scheduling/test_page_scan_captures.py"),
         of="the log gives what the base of a scan without keys shows",
     ),
     Mutant(
         "ids that have gone round tell which transaction wrote a row",
-        "captures/postgres/chunks/counted_scans.py",
+        "captures/postgres/tables/counted_scans.py",
         ("scan.hold |= standby or snapshot.xmax >= FIRST_EPOCH", "scan.hold |= standby"),
         (_COUNTED,),
     ),
     Mutant(
         "chunks of a held snapshot are read in their own",
-        "captures/postgres/chunks/imported_snapshot.py",
+        "captures/postgres/tables/snapshots.py",
         ("        if not self.exported:\n", "        if True:\n"),
         (_COUNTED,),
         of="rows without keys that are deleted ahead of the scan count less than never",
     ),
     Mutant(
         "the base does not have to show what the log has left out",
-        "captures/postgres/chunks/counted_scans.py",
+        "captures/postgres/tables/counted_scans.py",
         ("if not resumed and any(snapshot.hides(int(xid)) for xid in unseen):", "if False:"),
         (_COMMITS,),
         of="the log gives rows without keys before there is a base",
     ),
     Mutant(
         "rows of subtransactions that ran at the base are taken for those of others",
-        "captures/postgres/chunks/counted_scans.py",
+        "captures/postgres/tables/counted_scans.py",
         (
             "return not self.certain or (int(txn) - self.snapshot.xmax) % FIRST_EPOCH >= FIRST_EPOCH // 2",
             "return not self.certain",
@@ -270,7 +270,7 @@ POSTGRES = (
     ),
     Mutant(
         "a scan without keys is resumed after rows were deleted",
-        "captures/postgres/chunks/counted_scans.py",
+        "captures/postgres/tables/counted_scans.py",
         (
             'return "" if scan.rows.changed or scan.rows.base is None else scan.rows.base.text()',
             'return "" if scan.rows.base is None else scan.rows.base.text()',

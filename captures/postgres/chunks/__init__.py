@@ -1,1 +1,1 @@
-"""Chunks of a table by COPY: what is selected, the snapshot, the fence, where a scan is split."""
+"""Chunks of a table by COPY: a reader of them, the fence, where a scan is split."""

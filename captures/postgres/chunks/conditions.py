@@ -5,8 +5,8 @@ from __future__ import annotations
 import psycopg
 from psycopg import sql
 
-from tidemark.captures.postgres.chunks.scan_target import ScanTarget
 from tidemark.captures.postgres.server.session import asking
+from tidemark.captures.postgres.tables.scan_target import ScanTarget
 
 
 def refused_condition(session: psycopg.Connection, target: ScanTarget, where: str) -> str:

@@ -11,6 +11,7 @@ from tidemark.captures.postgres.rows.bad_values import RepairedValues
 from tidemark.captures.postgres.rows.generated_source import MISFITS, Member, Value, key_positions, misfit
 from tidemark.captures.postgres.values.column_values import ColumnConvert, column_convert
 from tidemark.captures.rows.captured_line import END
+from tidemark.captures.rows.chunk_rows import ChunkRows
 from tidemark.captures.tables.bad_values import ROW_LIMIT, BadCounts
 
 _BETWEEN_TAILS = TAIL_MARK.decode("latin-1")
@@ -242,3 +243,35 @@ def _page_and_line(ctid: str | None) -> tuple[int, int]:
     """Raises ValueError when it is not one."""
     page, line = (ctid or "")[1:-1].split(",")
     return int(page), int(line)
+
+
+class DecodedRows(ChunkRows):
+    """Where the lines of a chunk's COPY become rows, a batch at a time. Arguments as there."""
+
+    def __init__(self, decoder: ChunkDecoder, first: int = 0) -> None:
+        super().__init__(first)
+        self._decoder = decoder
+
+    def take(self, lines: list[bytes]) -> int:
+        """Decodes lines; returns how many bytes came of them. Raises as the decoder."""
+        return self._take(self._decoder.decode(lines, self.number), len(lines))
+
+    def _take(self, decoded: DecodedLines, count: int) -> int:
+        self.add_joined(decoded.keys, decoded.tails, count)
+        return len(decoded.tails)
+
+
+class PlacedRows(DecodedRows):
+    """Rows whose lines begin with their ctid.
+
+    Attributes:
+        last: Page and line of the last row.
+    """
+
+    def __init__(self, decoder: ChunkDecoder, first: int = 0) -> None:
+        super().__init__(decoder, first)
+        self.last = (0, 0)
+
+    def take(self, lines: list[bytes]) -> int:
+        decoded, self.last = self._decoder.decode_placed(lines, self.number)
+        return self._take(decoded, len(lines))

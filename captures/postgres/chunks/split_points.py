@@ -16,7 +16,7 @@ from psycopg import errors, sql
 from tidemark.backfill.keys import Key, key_from_texts, key_texts
 from tidemark.captures.postgres.catalog.columns import Column
 from tidemark.captures.postgres.chunks.pages import Place, files_query, page_bounds, parse_file
-from tidemark.captures.postgres.chunks.scan_target import ScanTarget, operand
+from tidemark.captures.postgres.tables.scan_target import ScanTarget, operand
 
 SplitScan = Callable[[psycopg.Connection, ScanTarget, Key | None, Key | None, int], list[Key]]
 """Cuts the rest of a scan: ``split`` one by key, ``split_pages`` one by pages."""

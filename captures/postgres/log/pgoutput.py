@@ -10,7 +10,7 @@ import struct
 from typing import NamedTuple
 
 from tidemark.captures.postgres.catalog.encodings import Transcoder, name_of
-from tidemark.captures.postgres.rows.log_decoder import RelationColumn
+from tidemark.captures.postgres.rows.log_decoder import Relation, RelationColumn
 from tidemark.protocol.errors import SourceError
 
 BEGIN = ord("B")
@@ -34,16 +34,6 @@ class Begin(NamedTuple):
     commit_lsn: int
     commit_time: int
     xid: int
-
-
-class Relation(NamedTuple):
-    """A table as the rows that follow have it. ``identity`` is pg_class.relreplident."""
-
-    oid: int
-    schema: str
-    table: str
-    identity: str
-    columns: tuple[RelationColumn, ...]
 
 
 def read_begin(message: bytes) -> Begin:

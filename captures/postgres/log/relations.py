@@ -9,15 +9,15 @@ from collections import Counter
 
 from tidemark.captures.contract.log import LogBatch
 from tidemark.captures.postgres.log import pgoutput
-from tidemark.captures.postgres.log.pgoutput import Relation
-from tidemark.captures.postgres.log.table_contract import (
+from tidemark.captures.postgres.rows.generated_source import Misfit
+from tidemark.captures.postgres.rows.log_decoder import Relation
+from tidemark.captures.postgres.tables.table_contract import (
     AlteredTable,
     BoundRelation,
     LeftOut,
     ShownPartition,
     Tables,
 )
-from tidemark.captures.postgres.rows.generated_source import Misfit
 from tidemark.captures.tables.bad_values import BadValues
 from tidemark.protocol.codec import encode
 from tidemark.protocol.errors import SourceError

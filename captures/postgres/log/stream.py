@@ -17,9 +17,9 @@ from tidemark.captures.postgres.catalog.encodings import Transcoder
 from tidemark.captures.postgres.log import pgoutput
 from tidemark.captures.postgres.log.connection import LIMITS, POSTGRES_EPOCH, ReplicationConnection, StreamLimits
 from tidemark.captures.postgres.log.relations import Relations
-from tidemark.captures.postgres.log.table_contract import BoundRelation, Tables
 from tidemark.captures.postgres.log.transcoded_rows import transcoded_row
 from tidemark.captures.postgres.rows.generated_source import Misfit
+from tidemark.captures.postgres.tables.table_contract import BoundRelation, Tables
 from tidemark.captures.rows.captured_line import opening, without_columns
 from tidemark.captures.tables.bad_values import BadValues
 from tidemark.captures.tables.truncation import Truncation, emptied, ignored

@@ -47,6 +47,16 @@ class RelationColumn(NamedTuple):
     in_key: bool
 
 
+class Relation(NamedTuple):
+    """A table as the rows that follow have it. ``identity`` is pg_class.relreplident."""
+
+    oid: int
+    schema: str
+    table: str
+    identity: str
+    columns: tuple[RelationColumn, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class LogDecoder:
     """Generated functions, one per kind of message. All raise BadValues, and SourceError ``TM-PG-030``.

@@ -16,10 +16,10 @@ from tidemark.captures.postgres.catalog.columns import Column, Table
 from tidemark.captures.postgres.catalog.reading import read_tables
 from tidemark.captures.postgres.catalog.replica_identities import full_identities
 from tidemark.captures.postgres.catalog.table_record import TableRecord, read_records
-from tidemark.captures.postgres.chunks.scan_target import ScanTarget
 from tidemark.captures.postgres.server.config import ResourceConfig
 from tidemark.captures.postgres.tables.document_schema import document_schema
-from tidemark.captures.postgres.tables.record.noted_table import NOTHING_NOTED, NotedTable
+from tidemark.captures.postgres.tables.noted_table import NOTHING_NOTED, NotedTable
+from tidemark.captures.postgres.tables.scan_target import ScanTarget
 from tidemark.captures.rows.captured_line import chunk_head, without_columns
 from tidemark.captures.tables.bad_values import Policy
 from tidemark.captures.tables.table_binding import TableBinding, check_bound_once

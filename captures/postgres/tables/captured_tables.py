@@ -17,17 +17,15 @@ from tidemark.captures.contract.source import Regained
 from tidemark.captures.contract.table_changes import Cause, Consequence
 from tidemark.captures.postgres.catalog.columns import Table
 from tidemark.captures.postgres.catalog.table_record import read_digests
-from tidemark.captures.postgres.chunks.counted_scans import Base, CountedScans
-from tidemark.captures.postgres.chunks.scan_target import ScanTarget
-from tidemark.captures.postgres.log.pgoutput import Relation
 from tidemark.captures.postgres.log.schema_drift import AlteredTables
-from tidemark.captures.postgres.log.table_contract import AlteredTable, BoundRelation, LeftOut, ShownPartition
-from tidemark.captures.postgres.rows.log_decoder import compile_log_decoder
+from tidemark.captures.postgres.rows.log_decoder import Relation, compile_log_decoder
 from tidemark.captures.postgres.server.config import EndpointConfig, ResourceConfig
 from tidemark.captures.postgres.server.session import asking, connect
 from tidemark.captures.postgres.server.setup import table_identifier, unpublished
 from tidemark.captures.postgres.tables.bindings import PostgresBinding, absent, bound_tables
+from tidemark.captures.postgres.tables.counted_scans import Base, CountedScans
 from tidemark.captures.postgres.tables.logged_tables import as_logged, has_another_key, lacks_the_key
+from tidemark.captures.postgres.tables.noted_table import NotedTable
 from tidemark.captures.postgres.tables.opening import opened_bindings, undecodable
 from tidemark.captures.postgres.tables.prerequisites import document_failures, log_failures, publication_failures
 from tidemark.captures.postgres.tables.record import table_changes
@@ -42,8 +40,9 @@ from tidemark.captures.postgres.tables.record.comparison import (
     were_identified,
     why_unfit,
 )
-from tidemark.captures.postgres.tables.record.noted_table import NotedTable
 from tidemark.captures.postgres.tables.record.shown_names import ShownNames
+from tidemark.captures.postgres.tables.scan_target import ScanTarget
+from tidemark.captures.postgres.tables.table_contract import AlteredTable, BoundRelation, LeftOut, ShownPartition
 from tidemark.captures.rows.captured_line import origin_members
 from tidemark.captures.tables.opened_tables import OpenedTables
 from tidemark.protocol.errors import SourceError
@@ -56,7 +55,7 @@ LOOKING_PART = 20
 
 
 class CapturedTables:
-    """The tables of a source. See ``tidemark.captures.postgres.log.table_contract.Tables``.
+    """The tables of a source. See ``tidemark.captures.postgres.tables.table_contract.Tables``.
 
     Args:
         session: The session for queries. The attribute ``session`` replaces it after a reconnect.
@@ -155,7 +154,7 @@ class CapturedTables:
         self._left_out.add(binding.index)
 
     def leave_out(self, index: int, identity: str = "") -> None:
-        """See ``tidemark.captures.contract.source.Source`` and ``tidemark.captures.postgres.log.table_contract``."""
+        """See ``tidemark.captures.contract.source.Source`` and ``tidemark.captures.postgres.tables.table_contract``."""
         self._left_out.add(index)
         binding = self.bindings[index]
         oid = identity.partition(" ")[0]
@@ -313,21 +312,21 @@ class CapturedTables:
         self.opened.put(binding.opened())
 
     def counted(self, binding: int) -> CountedRows[Base] | None:
-        """See ``tidemark.captures.postgres.log.table_contract.Tables``."""
+        """See ``tidemark.captures.postgres.tables.table_contract.Tables``."""
         return self.scans.rows(binding)
 
     def shown(self, partitions: Iterable[ShownPartition] = ()) -> bool:
-        """See ``tidemark.captures.postgres.log.table_contract.Tables``."""
+        """See ``tidemark.captures.postgres.tables.table_contract.Tables``."""
         return self._names_shown.noted(self.bindings, partitions)
 
     def truncated(self, binding: int, transaction: int) -> None:
-        """See ``tidemark.captures.postgres.log.table_contract.Tables``."""
+        """See ``tidemark.captures.postgres.tables.table_contract.Tables``."""
         self._names_shown.truncated(self.bindings[binding], transaction)
 
     # As the catalogs show them.
 
     def altered(self, position: int) -> list[AlteredTable] | None:
-        """See ``tidemark.captures.postgres.log.table_contract.Tables``."""
+        """See ``tidemark.captures.postgres.tables.table_contract.Tables``."""
         self._look()
         due = [index for index in self.found.due(position, self._end_of_log) if index not in self._left_out]
         if not due:
@@ -394,6 +393,6 @@ class CapturedTables:
         self._look_at = now + took + max(table_changes.LOOK_SECONDS, LOOKING_PART * took)
 
     def away(self) -> dict[int, SourceError]:
-        """See ``tidemark.captures.postgres.log.table_contract.Tables``."""
+        """See ``tidemark.captures.postgres.tables.table_contract.Tables``."""
         found, self._away = self._away, {}
         return found

@@ -14,8 +14,8 @@ from tidemark.captures.contract.chunk_rows import KEY_MARK, TAIL_MARK
 from tidemark.captures.postgres.catalog.columns import Column, Table
 from tidemark.captures.postgres.catalog.reading import read_tables
 from tidemark.captures.postgres.chunks.row_decoder import ChunkDecoder
-from tidemark.captures.postgres.log.pgoutput import Relation, read_relation
-from tidemark.captures.postgres.rows.log_decoder import LogDecoder, compile_log_decoder
+from tidemark.captures.postgres.log.pgoutput import read_relation
+from tidemark.captures.postgres.rows.log_decoder import LogDecoder, Relation, compile_log_decoder
 from tidemark.captures.postgres.server.config import parse_endpoint
 from tidemark.captures.postgres.server.session import connect
 from tidemark.captures.tables.bad_values import Policy

@@ -18,11 +18,11 @@ from tidemark.captures.contract.log import LogStream
 from tidemark.captures.contract.source import Source
 from tidemark.captures.contract.wakeup import Wakeup
 from tidemark.captures.postgres.chunks.reader import CopyChunkReader
-from tidemark.captures.postgres.chunks.scan_target import ScanTarget
 from tidemark.captures.postgres.database import PostgresDatabase
 from tidemark.captures.postgres.server.config import parse_endpoint, parse_resource
 from tidemark.captures.postgres.server.session import ReaderEndpoint, connect
 from tidemark.captures.postgres.tables.bindings import PostgresBinding, bound_tables
+from tidemark.captures.postgres.tables.scan_target import ScanTarget
 from tidemark.protocol.codec import split_captured
 from tidemark.protocol.messages import Binding, CaptureSpec, JsonObject
 

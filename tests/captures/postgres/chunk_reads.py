@@ -13,13 +13,13 @@ from tidemark.backfill.range_scan import ChunkPlan
 from tidemark.captures.contract.chunk import Chunk, ChunkRequest
 from tidemark.captures.contract.chunk_rows import Rows
 from tidemark.captures.postgres.chunks.copy_rows import LIMITS, ChunkLimits
-from tidemark.captures.postgres.chunks.imported_snapshot import OWN, ImportedSnapshot
 from tidemark.captures.postgres.chunks.reader import CopyChunkReader
-from tidemark.captures.postgres.chunks.scan_target import ScanTarget
 from tidemark.captures.postgres.server.config import parse_endpoint, parse_resource
 from tidemark.captures.postgres.server.session import ReaderEndpoint, connect
 from tidemark.captures.postgres.tables.bindings import PostgresBinding, bound_tables
-from tidemark.captures.postgres.tables.record.noted_table import NotedTable
+from tidemark.captures.postgres.tables.noted_table import NotedTable
+from tidemark.captures.postgres.tables.scan_target import ScanTarget
+from tidemark.captures.postgres.tables.snapshots import OWN, ImportedSnapshot
 
 Document = dict[str, Any]
 

@@ -10,13 +10,12 @@ import pytest
 from tests.servers.postgres import Database
 from tidemark.backfill.range_scan import ChunkPlan
 from tidemark.captures.contract.chunk import ChunkRequest
-from tidemark.captures.postgres.chunks.scan_target import ScanTarget
-from tidemark.captures.postgres.log.pgoutput import Relation
-from tidemark.captures.postgres.log.table_contract import BoundRelation
-from tidemark.captures.postgres.rows.log_decoder import RelationColumn
+from tidemark.captures.postgres.rows.log_decoder import Relation, RelationColumn
 from tidemark.captures.postgres.server.config import parse_endpoint, parse_resource
 from tidemark.captures.postgres.source import PostgresSource
 from tidemark.captures.postgres.tables.bindings import PostgresBinding
+from tidemark.captures.postgres.tables.scan_target import ScanTarget
+from tidemark.captures.postgres.tables.table_contract import BoundRelation
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.messages import Binding
 

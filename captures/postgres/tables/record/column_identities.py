@@ -14,7 +14,7 @@ from typing import NamedTuple
 import psycopg
 
 from tidemark.captures.postgres.catalog.stored_texts import stored_rows
-from tidemark.captures.postgres.tables.record.noted_table import NotedTable
+from tidemark.captures.postgres.tables.noted_table import NotedTable
 
 _COLUMNS = """
 SELECT c.relnatts, a.attnum, a.attname, a.atttypid::bigint, a.atttypmod, a.attgenerated::text, a.xmin::text

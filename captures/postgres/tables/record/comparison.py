@@ -16,10 +16,10 @@ from tidemark.captures.postgres.server.config import EndpointConfig
 from tidemark.captures.postgres.server.session import asking
 from tidemark.captures.postgres.server.setup import lacking
 from tidemark.captures.postgres.tables.bindings import PostgresBinding, bound_tables
+from tidemark.captures.postgres.tables.noted_table import NOTHING_SHOWN, NotedTable
 from tidemark.captures.postgres.tables.prerequisites import kinds_failure, log_failures, publication_failures
 from tidemark.captures.postgres.tables.record import table_changes
 from tidemark.captures.postgres.tables.record.column_fills import with_fills
-from tidemark.captures.postgres.tables.record.noted_table import NOTHING_SHOWN, NotedTable
 from tidemark.captures.postgres.tables.record.rewrites import (
     condition_of,
     had_rows_before_it_joined,

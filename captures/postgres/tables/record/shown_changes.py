@@ -22,7 +22,7 @@ from tidemark.captures.postgres.catalog.table_record import (
     TypePart,
     digest,
 )
-from tidemark.captures.postgres.tables.record.noted_table import NotedTable, Pair
+from tidemark.captures.postgres.tables.noted_table import NotedTable, Pair
 
 _TEXTS = frozenset((25, 1043))
 """text and varchar: one becomes the other without a change of any value, if the rows are not rewritten."""

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tidemark.captures.postgres.log.pgoutput import Relation
 from tidemark.captures.postgres.log.schema_drift import AlteredTables
-from tidemark.captures.postgres.log.table_contract import ShownPartition
+from tidemark.captures.postgres.rows.log_decoder import Relation
 from tidemark.captures.postgres.tables.bindings import PostgresBinding
+from tidemark.captures.postgres.tables.noted_table import NotedTable
 from tidemark.captures.postgres.tables.record.column_identities import noted_columns
 from tidemark.captures.postgres.tables.record.comparison import recorded
-from tidemark.captures.postgres.tables.record.noted_table import NotedTable
 from tidemark.captures.postgres.tables.record.shown_changes import (
     known_labels,
     same_told,
@@ -26,6 +25,7 @@ from tidemark.captures.postgres.tables.record.shown_changes import (
     with_told,
     with_truncation,
 )
+from tidemark.captures.postgres.tables.table_contract import ShownPartition
 from tidemark.captures.postgres.values.enum_labels import EnumLabels
 
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from tidemark.captures.contract.table_changes import Cause, Consequence, TableChange, decided
 from tidemark.captures.postgres.catalog.table_record import ColumnRecord, Partition, Store, TableRecord
 from tidemark.captures.postgres.server.config import ResourceConfig
+from tidemark.captures.postgres.tables.noted_table import NotedColumn, NotedTable
 from tidemark.captures.postgres.tables.record import table_changes as changes
-from tidemark.captures.postgres.tables.record.noted_table import NotedColumn, NotedTable
 from tidemark.captures.postgres.tables.record.shown_changes import (
     added_otherwise,
     columns_are_gone,

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from tests.captures.postgres.chunk_reads import opened
 from tests.servers.deadline import wait_until
 from tests.servers.postgres import Connection, Database
-from tidemark.captures.postgres.chunks.snapshot import SnapshotFence
 from tidemark.captures.postgres.server.positions import parse_lsn
+from tidemark.captures.postgres.tables.snapshots import SnapshotFence
 
 SNAPSHOTS = 60
 

@@ -11,10 +11,10 @@ from tests.servers.postgres import Database
 from tidemark.backfill.range_scan import ChunkPlan
 from tidemark.captures.contract.chunk import Chunk, ChunkRequest
 from tidemark.captures.postgres.chunks.copy_rows import LIMITS, ChunkLimits
-from tidemark.captures.postgres.chunks.scan_target import ScanTarget
 from tidemark.captures.postgres.server.config import parse_endpoint, parse_resource
 from tidemark.captures.postgres.server.session import connect
 from tidemark.captures.postgres.tables.bindings import PostgresBinding, bound_tables
+from tidemark.captures.postgres.tables.scan_target import ScanTarget
 
 TABLES = 12
 

@@ -13,7 +13,7 @@ from tidemark.captures.postgres.catalog.table_record import read_digests
 from tidemark.captures.postgres.server.config import ResourceConfig, parse_endpoint, parse_resource
 from tidemark.captures.postgres.server.session import connect
 from tidemark.captures.postgres.tables.bindings import bound_tables
-from tidemark.captures.postgres.tables.record.noted_table import NotedTable
+from tidemark.captures.postgres.tables.noted_table import NotedTable
 from tidemark.captures.postgres.tables.record.table_fingerprint import Difference, difference, fingerprint
 
 PATH = ("public", "t")

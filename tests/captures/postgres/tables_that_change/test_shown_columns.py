@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from hypothesis import event, given
 from hypothesis import strategies as st
 
+from tidemark.captures.postgres.tables.noted_table import NotedColumn, NotedTable
 from tidemark.captures.postgres.tables.record.column_identities import (
     CatalogColumn,
     CatalogColumns,
     identities,
 )
-from tidemark.captures.postgres.tables.record.noted_table import NotedColumn, NotedTable
 
 TEXT, VARCHAR, INT, INET, CIDR, OWN = 25, 1043, 23, 869, 650, 16400
 WITHOUT_A_REWRITE = {TEXT: VARCHAR, VARCHAR: TEXT, CIDR: INET, INET: OWN, OWN: INET}

@@ -1,4 +1,4 @@
-"""What a PostgreSQL snapshot sees, and how it answers for transactions that the log names by 32 bits.
+"""What a PostgreSQL snapshot sees, how it answers for transactions that the log names by 32 bits, how one is imported.
 
 ``pg_current_snapshot()`` prints ``xmin:xmax:xip,…`` in 64-bit transaction ids; pgoutput's Begin has the low 32 bits.
 """
@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from psycopg import sql
 
 from tidemark.backfill.fence import TransactionId
 
@@ -62,3 +64,41 @@ class SnapshotFence:
 
     def hides(self, txn: TransactionId) -> bool:
         return self.snapshot.hides(int(txn))
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedSnapshot:
+    """What a chunk of a table without a key reads in: see ``tidemark.captures.postgres.tables.counted_scans``.
+
+    Plain data: a reader's process gets it with the table.
+
+    Attributes:
+        exported: The name of a snapshot to import; empty for the chunk's own.
+        before: Only rows of transactions below this one; None for all that the snapshot shows.
+        running: And of none of these.
+    """
+
+    exported: str = ""
+    before: int | None = None
+    running: tuple[int, ...] = ()
+
+    def imported(self) -> sql.Composable:
+        """The statement that imports it, as a transaction's first; nothing for a chunk's own."""
+        if not self.exported:
+            return sql.SQL("")
+        return sql.SQL("SET TRANSACTION SNAPSHOT {};").format(sql.Literal(self.exported))
+
+    def conditions(self) -> list[sql.Composable]:
+        """For the rows of a chunk."""
+        if self.before is None:
+            return []
+        writer = sql.SQL("xmin::text::bigint")
+        conditions: list[sql.Composable] = [sql.SQL("{} < {}").format(writer, sql.Literal(self.before))]
+        if self.running:
+            running = sql.SQL(", ").join(map(sql.Literal, self.running))
+            conditions.append(sql.SQL("{} NOT IN ({})").format(writer, running))
+        return conditions
+
+
+OWN = ImportedSnapshot()
+"""A chunk's own, of which it reads every row."""

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.captures.postgres.chunks.snapshot import Snapshot
 from tidemark.captures.postgres.server.positions import format_lsn, parse_lsn
+from tidemark.captures.postgres.tables.snapshots import Snapshot
 from tidemark.protocol.errors import SourceError
 
 

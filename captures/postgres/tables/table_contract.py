@@ -9,9 +9,8 @@ from typing import NamedTuple, Protocol
 from tidemark.backfill.counted_rows import CountedRows
 from tidemark.backfill.keys import TouchedKeys
 from tidemark.captures.contract.table_changes import Cause
-from tidemark.captures.postgres.chunks.counted_scans import Base
-from tidemark.captures.postgres.log.pgoutput import Relation
-from tidemark.captures.postgres.rows.log_decoder import LogDecoder
+from tidemark.captures.postgres.rows.log_decoder import LogDecoder, Relation
+from tidemark.captures.postgres.tables.counted_scans import Base
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.messages import JsonObject
 

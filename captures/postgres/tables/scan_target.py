@@ -10,7 +10,7 @@ from psycopg import sql
 from tidemark.backfill.keys import Key, key_texts
 from tidemark.captures.postgres.catalog.columns import Column, Table
 from tidemark.captures.postgres.catalog.table_record import FIRST_NORMAL_OID, OF_PARTITION, TableRecord
-from tidemark.captures.postgres.chunks.imported_snapshot import OWN, ImportedSnapshot
+from tidemark.captures.postgres.tables.snapshots import OWN, ImportedSnapshot
 
 
 @dataclass(frozen=True, slots=True)

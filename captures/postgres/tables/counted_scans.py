@@ -21,10 +21,9 @@ import psycopg
 from tidemark.backfill.counted_rows import CountedRows
 from tidemark.backfill.fence import TransactionId
 from tidemark.captures.contract.capabilities import Begun
-from tidemark.captures.postgres.chunks.imported_snapshot import OWN, ImportedSnapshot
-from tidemark.captures.postgres.chunks.snapshot import Snapshot, SnapshotFence
 from tidemark.captures.postgres.server.positions import format_lsn, parse_lsn
 from tidemark.captures.postgres.server.session import asking, in_recovery
+from tidemark.captures.postgres.tables.snapshots import OWN, ImportedSnapshot, Snapshot, SnapshotFence
 from tidemark.captures.tables.keyless_scans import KeylessScans
 from tidemark.protocol.errors import SourceError
 
