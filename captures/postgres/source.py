@@ -22,7 +22,6 @@ from tidemark.captures.postgres.log.slot import SourceSlot
 from tidemark.captures.postgres.log.stream import PgoutputLog, StreamStart
 from tidemark.captures.postgres.server.config import EndpointConfig, ResourceConfig
 from tidemark.captures.postgres.server.positions import format_lsn, parse_lsn
-from tidemark.captures.postgres.server.publishing import Publishing
 from tidemark.captures.postgres.server.resumption import ServerLog, check_log, check_slot, read_server_log, read_slot
 from tidemark.captures.postgres.server.retention import Retention, replica_lag
 from tidemark.captures.postgres.server.session import (
@@ -36,8 +35,9 @@ from tidemark.captures.postgres.server.session import (
 from tidemark.captures.postgres.server.setup import MadeForCapture, Unpublished
 from tidemark.captures.postgres.server.slot_ownership import NOBODY, Owner
 from tidemark.captures.postgres.server.waiting import running_before
-from tidemark.captures.postgres.tables.captured_tables import CapturedTables
 from tidemark.captures.postgres.tables.snapshots import Snapshot, SnapshotFence
+from tidemark.captures.postgres.tables_that_change.captured_tables import CapturedTables
+from tidemark.captures.postgres.tables_that_change.publishing import Publishing
 from tidemark.captures.readers.reader_process import ReaderProcess
 from tidemark.captures.rows.captured_line import Emissions
 from tidemark.protocol.errors import SourceError

@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from tidemark.captures.engine import set_aside
-from tidemark.captures.postgres.tables.record import table_changes
+from tidemark.captures.postgres.tables_that_change import table_changes
 from tidemark.captures.scheduling import set_aside_record
 
 if TYPE_CHECKING:

@@ -134,3 +134,9 @@ class Table:
     def qualified_name(self) -> str:
         """``schema.table``, for people."""
         return f"{self.schema}.{self.name}"
+
+
+def recorded(table: Table) -> TableRecord:
+    """The record of a table that is followed."""
+    assert table.record is not None
+    return table.record

@@ -212,7 +212,7 @@ class ColumnRecord(NamedTuple):
         filled: When the column was added, existing rows got values in it.
         collation: pg_attribute.attcollation; 0 without one.
         constant: It is known which: the same value in all of them, see
-            ``tidemark.captures.postgres.tables.record.column_fills``.
+            ``tidemark.captures.postgres.tables_that_change.column_fills``.
     """
 
     number: int

@@ -1,1 +1,1 @@
-"""What a PostgreSQL table is, and how it is bound. ``record`` has what follows when it changes."""
+"""A captured table: how it is bound, what must hold of it, its documents, what a scan selects."""

@@ -46,7 +46,7 @@ class NotedColumn(msgspec.Struct, frozen=True, array_like=True, omit_defaults=Tr
 
 
 class Shown(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the log has shown since then: see ``tidemark.captures.postgres.tables.record.shown_changes``.
+    """What the log has shown since then: see ``tidemark.captures.postgres.tables_that_change.shown_changes``.
 
     Attributes:
         labels: By type.

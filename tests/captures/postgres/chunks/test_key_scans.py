@@ -14,7 +14,7 @@ from tidemark.backfill.keys import Key, key_from_texts
 from tidemark.backfill.range_scan import ChunkPlan
 from tidemark.captures.contract.chunk import ChunkRequest
 from tidemark.captures.postgres.chunks.copy_rows import ChunkLimits
-from tidemark.captures.postgres.tables.record.rewrites import condition_of
+from tidemark.captures.postgres.tables_that_change.rewrites import condition_of
 from tidemark.protocol.errors import SourceError
 
 TWO_COLUMNS = (

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tidemark.captures.contract.table_changes import TableChange
-from tidemark.captures.postgres.tables.record import kept_values
-from tidemark.captures.postgres.tables.record import table_changes as changes
-from tidemark.captures.postgres.tables.record.kept_values import KeepsValues
+from tidemark.captures.postgres.tables_that_change import kept_values
+from tidemark.captures.postgres.tables_that_change import table_changes as changes
+from tidemark.captures.postgres.tables_that_change.kept_values import KeepsValues
 
 Statements = Callable[[int], list[str]]
 

@@ -11,7 +11,7 @@ import pytest
 from tests.captures.postgres.tables_that_change.verdicts import PARTS, PLAIN, ROWS, Change, outcomes
 from tests.captures.source_tables import prepare
 from tests.servers.postgres import Database
-from tidemark.captures.postgres.tables.record.kept_values import KEPT, markdown
+from tidemark.captures.postgres.tables_that_change.kept_values import KEPT, markdown
 
 _T = "ALTER TABLE {t} "
 _NUMBERS = (

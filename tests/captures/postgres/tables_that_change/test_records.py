@@ -14,7 +14,7 @@ from tidemark.captures.postgres.server.config import ResourceConfig, parse_endpo
 from tidemark.captures.postgres.server.session import connect
 from tidemark.captures.postgres.tables.bindings import bound_tables
 from tidemark.captures.postgres.tables.noted_table import NotedTable
-from tidemark.captures.postgres.tables.record.table_fingerprint import Difference, difference, fingerprint
+from tidemark.captures.postgres.tables_that_change.table_fingerprint import Difference, difference, fingerprint
 
 PATH = ("public", "t")
 PLAIN = ["CREATE TABLE t (id int PRIMARY KEY, a text, b text)", "INSERT INTO t VALUES (1, 'a', 'b')"]

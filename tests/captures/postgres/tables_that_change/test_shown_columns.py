@@ -8,7 +8,7 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from tidemark.captures.postgres.tables.noted_table import NotedColumn, NotedTable
-from tidemark.captures.postgres.tables.record.column_identities import (
+from tidemark.captures.postgres.tables_that_change.column_identities import (
     CatalogColumn,
     CatalogColumns,
     identities,

@@ -13,8 +13,8 @@ from tidemark.captures.postgres.rows.log_decoder import Relation
 from tidemark.captures.postgres.server.config import EndpointConfig
 from tidemark.captures.postgres.server.session import asking
 from tidemark.captures.postgres.tables.bindings import PostgresBinding
-from tidemark.captures.postgres.tables.record.column_identities import Identities, identities, read_columns
-from tidemark.captures.postgres.tables.record.comparison import present
+from tidemark.captures.postgres.tables_that_change.column_identities import Identities, identities, read_columns
+from tidemark.captures.postgres.tables_that_change.comparison import present
 
 
 def as_logged(

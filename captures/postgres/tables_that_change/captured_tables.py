@@ -17,19 +17,18 @@ from tidemark.captures.contract.source import Regained
 from tidemark.captures.contract.table_changes import Cause, Consequence
 from tidemark.captures.postgres.catalog.columns import Table
 from tidemark.captures.postgres.catalog.table_record import read_digests
-from tidemark.captures.postgres.log.schema_drift import AlteredTables
 from tidemark.captures.postgres.rows.log_decoder import Relation, compile_log_decoder
 from tidemark.captures.postgres.server.config import EndpointConfig, ResourceConfig
 from tidemark.captures.postgres.server.session import asking, connect
 from tidemark.captures.postgres.server.setup import table_identifier, unpublished
 from tidemark.captures.postgres.tables.bindings import PostgresBinding, absent, bound_tables
 from tidemark.captures.postgres.tables.counted_scans import Base, CountedScans
-from tidemark.captures.postgres.tables.logged_tables import as_logged, has_another_key, lacks_the_key
 from tidemark.captures.postgres.tables.noted_table import NotedTable
-from tidemark.captures.postgres.tables.opening import opened_bindings, undecodable
 from tidemark.captures.postgres.tables.prerequisites import document_failures, log_failures, publication_failures
-from tidemark.captures.postgres.tables.record import table_changes
-from tidemark.captures.postgres.tables.record.comparison import (
+from tidemark.captures.postgres.tables.scan_target import ScanTarget
+from tidemark.captures.postgres.tables.table_contract import AlteredTable, BoundRelation, LeftOut, ShownPartition
+from tidemark.captures.postgres.tables_that_change import table_changes
+from tidemark.captures.postgres.tables_that_change.comparison import (
     away,
     changes_of,
     noted_as_before,
@@ -40,9 +39,9 @@ from tidemark.captures.postgres.tables.record.comparison import (
     were_identified,
     why_unfit,
 )
-from tidemark.captures.postgres.tables.record.shown_names import ShownNames
-from tidemark.captures.postgres.tables.scan_target import ScanTarget
-from tidemark.captures.postgres.tables.table_contract import AlteredTable, BoundRelation, LeftOut, ShownPartition
+from tidemark.captures.postgres.tables_that_change.logged_tables import as_logged, has_another_key, lacks_the_key
+from tidemark.captures.postgres.tables_that_change.opening import opened_bindings, undecodable
+from tidemark.captures.postgres.tables_that_change.shown_changes import AlteredTables, ShownNames
 from tidemark.captures.rows.captured_line import origin_members
 from tidemark.captures.tables.opened_tables import OpenedTables
 from tidemark.protocol.errors import SourceError

@@ -9,8 +9,8 @@ from tidemark.captures.contract.table_changes import Cause, Consequence, TableCh
 from tidemark.captures.postgres.catalog.table_record import ColumnRecord, Partition, Store, TableRecord
 from tidemark.captures.postgres.server.config import ResourceConfig
 from tidemark.captures.postgres.tables.noted_table import NotedColumn, NotedTable
-from tidemark.captures.postgres.tables.record import table_changes as changes
-from tidemark.captures.postgres.tables.record.shown_changes import (
+from tidemark.captures.postgres.tables_that_change import table_changes as changes
+from tidemark.captures.postgres.tables_that_change.shown_changes import (
     added_otherwise,
     columns_are_gone,
     is_unsure,

@@ -23,8 +23,8 @@ from tidemark.captures.postgres.server.setup import (
     publication_lost,
     unpublished,
 )
-from tidemark.captures.postgres.tables.captured_tables import CapturedTables
 from tidemark.captures.postgres.tables.prerequisites import kinds_failure, publication_failures
+from tidemark.captures.postgres.tables_that_change.captured_tables import CapturedTables
 from tidemark.protocol.errors import SourceError
 
 PUBLISH_SECONDS = 2.0

@@ -10,23 +10,28 @@ from msgspec.structs import replace
 
 from tidemark.captures.contract.errors import TableAway
 from tidemark.captures.contract.table_changes import Consequence
-from tidemark.captures.postgres.catalog.columns import Table
-from tidemark.captures.postgres.catalog.table_record import Store, TableRecord
+from tidemark.captures.postgres.catalog.columns import Table, recorded
+from tidemark.captures.postgres.catalog.table_record import Store
 from tidemark.captures.postgres.server.config import EndpointConfig
 from tidemark.captures.postgres.server.session import asking
 from tidemark.captures.postgres.server.setup import lacking
 from tidemark.captures.postgres.tables.bindings import PostgresBinding, bound_tables
 from tidemark.captures.postgres.tables.noted_table import NOTHING_SHOWN, NotedTable
 from tidemark.captures.postgres.tables.prerequisites import kinds_failure, log_failures, publication_failures
-from tidemark.captures.postgres.tables.record import table_changes
-from tidemark.captures.postgres.tables.record.column_fills import with_fills
-from tidemark.captures.postgres.tables.record.rewrites import (
+from tidemark.captures.postgres.tables_that_change import table_changes
+from tidemark.captures.postgres.tables_that_change.column_fills import with_fills
+from tidemark.captures.postgres.tables_that_change.rewrites import (
     condition_of,
     had_rows_before_it_joined,
     has_lost_none,
     holds_rows,
 )
-from tidemark.captures.postgres.tables.record.table_fingerprint import Difference, Handling, difference, fingerprint
+from tidemark.captures.postgres.tables_that_change.table_fingerprint import (
+    Difference,
+    Handling,
+    difference,
+    fingerprint,
+)
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.messages import JsonObject
 
@@ -216,9 +221,3 @@ def tell(binding: PostgresBinding, changed: Difference) -> None:
         follows.text,
         extra={"code": codes[0]} if codes else {},
     )
-
-
-def recorded(table: Table) -> TableRecord:
-    """The record of a table that is followed."""
-    assert table.record is not None
-    return table.record

@@ -12,7 +12,7 @@ from tidemark.captures.postgres.server.config import EndpointConfig, ResourceCon
 from tidemark.captures.postgres.server.session import asking
 from tidemark.captures.postgres.tables.bindings import PostgresBinding, absent, bound_tables
 from tidemark.captures.postgres.tables.prerequisites import log_failures
-from tidemark.captures.postgres.tables.record.comparison import noted_of, oldest_running
+from tidemark.captures.postgres.tables_that_change.comparison import noted_of, oldest_running
 from tidemark.captures.tables.table_binding import check_any_fit
 from tidemark.captures.tables.truncation import Truncation
 from tidemark.protocol.errors import SourceError

@@ -1,0 +1,1 @@
+"""Captured tables while they are altered and republished: what the log shows, what is compared, what follows."""
