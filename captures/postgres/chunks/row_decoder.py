@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, cast
 
-from tidemark.captures.contract.chunk_rows import KEY_MARK, TAIL_MARK
+from tidemark.captures.contract.chunk_rows import KEY_MARK, TAIL_MARK, ChunkRows
 from tidemark.captures.postgres.catalog.columns import Column
 from tidemark.captures.postgres.rows.bad_values import RepairedValues
 from tidemark.captures.postgres.rows.generated_source import MISFITS, Member, Value, key_positions, misfit
 from tidemark.captures.postgres.values.column_values import ColumnConvert, column_convert
 from tidemark.captures.rows.captured_line import END
-from tidemark.captures.rows.chunk_rows import ChunkRows
 from tidemark.captures.tables.bad_values import ROW_LIMIT, BadCounts
 
 _BETWEEN_TAILS = TAIL_MARK.decode("latin-1")
