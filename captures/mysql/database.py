@@ -9,16 +9,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from pydantic import BaseModel
 
 from tidemark.captures.contract.errors import LostPosition
-from tidemark.captures.mysql.config import EndpointConfig, ResourceConfig, parse_endpoint, parse_resource, replica_id_of
-from tidemark.captures.mysql.log.position import parse_position
 from tidemark.captures.mysql.log.resumption import continued
 from tidemark.captures.mysql.server.prerequisites import unmet
 from tidemark.captures.mysql.server.session import Session, asking, connect
 from tidemark.captures.mysql.source import MysqlSource
 from tidemark.captures.mysql.tables.bindings import bound_tables, captured_columns
 from tidemark.captures.mysql.tables.catalog import read_tables
-from tidemark.captures.mysql.tables.columns import Table
 from tidemark.captures.mysql.tables.document_schema import document_schema
+from tidemark.captures.mysql.terms.columns import Table
+from tidemark.captures.mysql.terms.config import (
+    EndpointConfig,
+    ResourceConfig,
+    parse_endpoint,
+    parse_resource,
+    replica_id_of,
+)
+from tidemark.captures.mysql.terms.position import parse_position
 from tidemark.captures.mysql.values.types import form
 from tidemark.captures.server.prerequisites import Unmet
 from tidemark.captures.server.table_database import TableDatabase

@@ -19,9 +19,7 @@ from tidemark.captures.mysql.chunks.reader import SelectChunkReader
 from tidemark.captures.mysql.chunks.scan_target import ScanTarget
 from tidemark.captures.mysql.chunks.snapshot_scans import SnapshotScans
 from tidemark.captures.mysql.chunks.split_points import split
-from tidemark.captures.mysql.config import EndpointConfig, ResourceConfig, replica_id
 from tidemark.captures.mysql.log.connection import LIMITS, BinlogConnection, StreamLimits
-from tidemark.captures.mysql.log.position import OFFSET_BITS, LogPosition, parse_position, position
 from tidemark.captures.mysql.log.resumption import continued, end_position, log_files, server_identity
 from tidemark.captures.mysql.log.stream import BinlogLog
 from tidemark.captures.mysql.server.conditions import condition_failure
@@ -29,6 +27,8 @@ from tidemark.captures.mysql.server.session import asking, connect
 from tidemark.captures.mysql.server.xa_recover import XA, prepared_transactions
 from tidemark.captures.mysql.tables.captured_tables import CapturedTables
 from tidemark.captures.mysql.tables.table_fingerprint import MEMBER
+from tidemark.captures.mysql.terms.config import EndpointConfig, ResourceConfig, replica_id
+from tidemark.captures.mysql.terms.position import OFFSET_BITS, LogPosition, parse_position, position
 from tidemark.captures.readers.reader_process import ReaderProcess
 from tidemark.captures.rows.captured_line import Emissions
 from tidemark.protocol.errors import SourceError

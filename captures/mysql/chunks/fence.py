@@ -13,31 +13,17 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tidemark.backfill.fence import TransactionId
-from tidemark.captures.mysql.config import EndpointConfig
-from tidemark.captures.mysql.log.gtid import MariadbGtids, MysqlGtids
-from tidemark.captures.mysql.log.position import position
 from tidemark.captures.mysql.server.replication import server_name
 from tidemark.captures.mysql.server.session import Session
 from tidemark.captures.mysql.server.xa_recover import prepared_xids
-from tidemark.captures.mysql.tables.columns import quoted_name
+from tidemark.captures.mysql.terms.config import EndpointConfig
+from tidemark.captures.mysql.terms.gtid import MariadbGtids, MysqlGtids
+from tidemark.captures.mysql.terms.position import position
+from tidemark.captures.mysql.terms.quoting import quoted_name
+from tidemark.captures.mysql.terms.transaction_ids import transaction_id
 from tidemark.protocol.errors import SourceError
 
 _SNAPSHOT = "START TRANSACTION WITH CONSISTENT SNAPSHOT"
-
-
-def transaction_id(gtid: str, server: str, end: int, xid: str = "") -> str:
-    """The id of a transaction of MariaDB.
-
-    The position says exactly whether a snapshot shows it, but is valid on one server only. On another one, after a
-    failover, its GTID must suffice.
-
-    Args:
-        gtid: ``domain-server-number``.
-        server: ``server_name`` of the one whose log was read.
-        end: The position after its commit in that log.
-        xid: Of the prepared transaction that it commits, as ``tidemark.captures.mysql.log.events.xa_id`` writes it.
-    """
-    return f"{gtid}@{server}:{end}@{xid}" if xid else f"{gtid}@{server}:{end}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from datetime import datetime
 from decimal import Decimal
 from itertools import takewhile
 
-from tidemark.captures.mysql.tables.columns import Column
+from tidemark.captures.mysql.terms.columns import Column
 from tidemark.captures.mysql.values.types import KeyForm, key_form, key_text, text_of_key
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"

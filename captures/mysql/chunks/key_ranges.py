@@ -11,7 +11,8 @@ import re
 from collections.abc import Sequence
 
 from tidemark.backfill.keys import Key, key_texts
-from tidemark.captures.mysql.tables.columns import Column, quoted_name
+from tidemark.captures.mysql.terms.columns import Column
+from tidemark.captures.mysql.terms.quoting import quoted_name
 from tidemark.captures.mysql.values.types import KeyForm, key_form, text_of_key
 from tidemark.protocol.errors import SourceError
 

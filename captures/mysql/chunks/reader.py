@@ -19,7 +19,6 @@ from tidemark.captures.mysql.chunks.fence import NothingCertain, ServerFence, en
 from tidemark.captures.mysql.chunks.result_rows import stream
 from tidemark.captures.mysql.chunks.row_decoder import ChunkDecoder, compile_chunk_decoder
 from tidemark.captures.mysql.chunks.scan_target import ScanTarget
-from tidemark.captures.mysql.config import EndpointConfig
 from tidemark.captures.mysql.server.session import (
     LOCK_SECONDS,
     NO_COLUMN,
@@ -30,7 +29,8 @@ from tidemark.captures.mysql.server.session import (
     query_failure,
 )
 from tidemark.captures.mysql.tables.catalog import folded, read_tables
-from tidemark.captures.mysql.tables.columns import reads_as
+from tidemark.captures.mysql.terms.columns import reads_as
+from tidemark.captures.mysql.terms.config import EndpointConfig
 from tidemark.captures.tables.bad_values import BadCounts, Repairs
 from tidemark.protocol.errors import SourceError
 

@@ -22,9 +22,9 @@ from tidemark.captures.mysql.chunks.reader import check_shape
 from tidemark.captures.mysql.chunks.result_rows import stream
 from tidemark.captures.mysql.chunks.row_decoder import ChunkDecoder, compile_chunk_decoder
 from tidemark.captures.mysql.chunks.scan_target import ScanTarget
-from tidemark.captures.mysql.config import EndpointConfig
 from tidemark.captures.mysql.server.session import Session, asking, connect, query_failure
 from tidemark.captures.mysql.server.wire import break_off
+from tidemark.captures.mysql.terms.config import EndpointConfig
 from tidemark.captures.readers.reader_process import TableReader
 from tidemark.captures.tables.bad_values import BadCounts, Repairs
 

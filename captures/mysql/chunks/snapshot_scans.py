@@ -17,8 +17,8 @@ from tidemark.captures.contract.capabilities import Begun
 from tidemark.captures.contract.chunk import Chunk, ChunkRequest
 from tidemark.captures.mysql.chunks.fence import GtidFence, ServerFence
 from tidemark.captures.mysql.chunks.snapshot_scan import begin_again, begin_request
-from tidemark.captures.mysql.log.gtid import MysqlGtids
-from tidemark.captures.mysql.log.position import LogPosition
+from tidemark.captures.mysql.terms.gtid import MysqlGtids
+from tidemark.captures.mysql.terms.position import LogPosition
 from tidemark.captures.readers.reader_process import ReaderProcess
 from tidemark.captures.tables.keyless_scans import KeylessScans
 from tidemark.protocol.errors import ConnectorError

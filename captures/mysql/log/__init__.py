@@ -1,1 +1,1 @@
-"""The binary log: its connection, events, positions and transactions, and whether a capture can resume it."""
+"""The binary log: its connection, events and transactions, and whether a capture can resume it."""

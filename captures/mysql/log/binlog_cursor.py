@@ -7,10 +7,10 @@ from zlib import crc32
 from tidemark.captures.contract.errors import LostPosition
 from tidemark.captures.mysql.log import events
 from tidemark.captures.mysql.log.events import FINGERPRINT, HEADER
-from tidemark.captures.mysql.log.gtid import Gtids, MariadbGtids, MysqlGtids
-from tidemark.captures.mysql.log.position import FIRST_EVENT, LastEvent, LogPosition, PreparedPlace, position
 from tidemark.captures.mysql.log.xa.pending import Prepared
 from tidemark.captures.mysql.rows.row_events import ROW_EVENTS
+from tidemark.captures.mysql.terms.gtid import Gtids, MariadbGtids, MysqlGtids
+from tidemark.captures.mysql.terms.position import FIRST_EVENT, LastEvent, LogPosition, PreparedPlace, position
 from tidemark.protocol.errors import SourceError
 
 _FILE_EVENTS = frozenset((events.ROTATE, events.FORMAT_DESCRIPTION))
@@ -33,7 +33,7 @@ class LogPlace:
         file: Of the log; empty before the server has said it.
         offset: Where in it the event ends.
         event_start: Where it begins.
-        base: The file's begin, as ``tidemark.captures.mysql.log.position.position`` has it.
+        base: The file's begin, as ``tidemark.captures.mysql.terms.position.position`` has it.
     """
 
     def __init__(self, start: LogPosition) -> None:

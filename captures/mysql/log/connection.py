@@ -30,13 +30,12 @@ from tidemark.captures.mysql.log.events import (
     DamagedEvent,
     Event,
 )
-from tidemark.captures.mysql.log.gtid import MysqlGtids
-from tidemark.captures.mysql.log.position import FIRST_EVENT, LogPosition
-from tidemark.captures.mysql.rows.byte_text import byte_text
-from tidemark.captures.mysql.server.accounts import own_account
 from tidemark.captures.mysql.server.replication import FORBIDDEN, server_name, stream_failure
 from tidemark.captures.mysql.server.session import Session, asking, error_of
 from tidemark.captures.mysql.server.wire import read_packet, send_command, socket_of
+from tidemark.captures.mysql.terms.event_bytes import byte_text
+from tidemark.captures.mysql.terms.gtid import MysqlGtids
+from tidemark.captures.mysql.terms.position import FIRST_EVENT, LogPosition
 from tidemark.captures.server.shutdown_watch import HangUpWatch
 from tidemark.protocol.errors import SourceError
 
@@ -134,7 +133,7 @@ class BinlogConnection:
             with asking("registering as a replica"):
                 self.server = server_name(self._session)
                 self.names_columns = self._session.variable("binlog_row_metadata") == "FULL"
-                self._account = own_account(self._session)
+                self._account = self._session.account()
                 self.checksums = self._prepare(position)
                 self._dump(position)
             self._socket: Any = socket_of(self._session.connection)

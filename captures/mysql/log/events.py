@@ -12,8 +12,9 @@ import zlib
 from typing import NamedTuple
 from uuid import UUID
 
-from tidemark.captures.mysql.rows.byte_text import ByteText
 from tidemark.captures.mysql.statements.sql_mode import NONE, SqlMode
+from tidemark.captures.mysql.terms.event_bytes import ByteText, lenenc
+from tidemark.captures.mysql.terms.transaction_ids import xa_id
 from tidemark.protocol.errors import SourceError
 
 QUERY = 2
@@ -167,15 +168,6 @@ class Gtid(NamedTuple):
     begins: bool = False
     prepares: bool = False
     undecided: bool = False
-
-
-def lenenc(body: bytes | memoryview, at: int) -> tuple[int, int]:
-    """A length-encoded integer, and where it ends."""
-    first = body[at]
-    if first < 0xFB:
-        return first, at + 1
-    size = {0xFC: 2, 0xFD: 3, 0xFE: 8}[first]
-    return int.from_bytes(body[at + 1 : at + 1 + size], "little"), at + 1 + size
 
 
 def read_rotate(body: bytes) -> tuple[str, int]:
@@ -349,11 +341,6 @@ def read_xa_prepare(body: bytes) -> tuple[bool, str]:
     """Whether the transaction is committed in one phase, and its xid as ``xa_id`` writes it."""
     form, first, second = _XID.unpack_from(body, 1)
     return bool(body[0]), xa_id(body[13 : 13 + first], body[13 + first : 13 + first + second], form)
-
-
-def xa_id(transaction: bytes, branch: bytes, form: int) -> str:
-    """An XA transaction's id as the log's statements write it, in lower case: ``X'61',X'',1``."""
-    return f"x'{transaction.hex()}',x'{branch.hex()}',{form}"
 
 
 def read_heartbeat_v2(body: bytes) -> tuple[str, int]:

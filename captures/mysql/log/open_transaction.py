@@ -10,10 +10,10 @@ from tidemark.captures.contract.causes import ROLLED_BACK, UNKNOWN_ROWS
 from tidemark.captures.contract.log import LogBatch, Transaction
 from tidemark.captures.mysql.log.events import Gtid
 from tidemark.captures.mysql.log.xa.pending import Prepared
-from tidemark.captures.mysql.rows.byte_text import ByteText
 from tidemark.captures.mysql.rows.row_sink import Sink
 from tidemark.captures.mysql.statements.tokens import Name
 from tidemark.captures.mysql.tables.logged_table import LoggedTable
+from tidemark.captures.mysql.terms.event_bytes import ByteText
 from tidemark.captures.rows.captured_line import opening, origin_members, without_columns
 from tidemark.captures.tables.truncation import Truncation, emptied, ignored
 from tidemark.protocol.errors import SourceError

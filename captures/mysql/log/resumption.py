@@ -13,11 +13,11 @@ import pymysql
 
 from tidemark.captures.contract.errors import LostPosition
 from tidemark.captures.mysql.chunks.fence import has_gtids, log_file_and_offset
-from tidemark.captures.mysql.config import EndpointConfig
-from tidemark.captures.mysql.log.gtid import MariadbGtids, MysqlGtids
-from tidemark.captures.mysql.log.position import FIRST_EVENT, LogPosition, position
 from tidemark.captures.mysql.server.replication import server_name
 from tidemark.captures.mysql.server.session import Session
+from tidemark.captures.mysql.terms.config import EndpointConfig
+from tidemark.captures.mysql.terms.gtid import MariadbGtids, MysqlGtids
+from tidemark.captures.mysql.terms.position import FIRST_EVENT, LogPosition, position
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.messages import JsonObject
 

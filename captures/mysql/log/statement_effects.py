@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from tidemark.captures.contract import causes
 from tidemark.captures.contract.log import LogBatch
 from tidemark.captures.contract.table_changes import Cause, Consequence, decided
-from tidemark.captures.mysql.config import OnPartitionGone, OnStatement
 from tidemark.captures.mysql.log.events import THREAD_SPECIFIC, Query, client_collation, sql_mode, used_databases
 from tidemark.captures.mysql.log.logged_tables import LoggedTables
 from tidemark.captures.mysql.server.prerequisites import versioned
@@ -21,6 +20,7 @@ from tidemark.captures.mysql.statements.tokens import Name
 from tidemark.captures.mysql.tables.bindings import BoundTable
 from tidemark.captures.mysql.tables.captured_tables import CapturedTables
 from tidemark.captures.mysql.tables.followed_columns import resolved
+from tidemark.captures.mysql.terms.config import OnPartitionGone, OnStatement
 from tidemark.protocol.errors import SourceError
 
 logger = logging.getLogger(__name__)

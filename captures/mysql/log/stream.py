@@ -7,8 +7,6 @@ from collections.abc import Callable, Collection, Iterator
 from tidemark.captures.contract.causes import ROLLED_BACK
 from tidemark.captures.contract.errors import LostPosition
 from tidemark.captures.contract.log import LogBatch
-from tidemark.captures.mysql.chunks.fence import transaction_id
-from tidemark.captures.mysql.config import OnPartitionGone, OnStatement
 from tidemark.captures.mysql.log import events
 from tidemark.captures.mysql.log.binlog_cursor import LogPlace, ReadTo
 from tidemark.captures.mysql.log.connection import LIMITS, BinlogConnection, StreamLimits
@@ -16,16 +14,18 @@ from tidemark.captures.mysql.log.events import DamagedEvent, Event
 from tidemark.captures.mysql.log.logged_tables import LoggedTables
 from tidemark.captures.mysql.log.mapped_rows import TableMaps
 from tidemark.captures.mysql.log.open_transaction import OpenTransaction
-from tidemark.captures.mysql.log.position import LogPosition
 from tidemark.captures.mysql.log.statement_effects import StatementEffects, statement_place
 from tidemark.captures.mysql.log.transaction_control import Control, ControlStatement, control
 from tidemark.captures.mysql.log.transaction_payload import payload_events
 from tidemark.captures.mysql.log.xa.pending import Committing
 from tidemark.captures.mysql.log.xa.reread import not_recalled
 from tidemark.captures.mysql.log.xa.transactions import XaTransactions
-from tidemark.captures.mysql.rows.byte_text import ByteText
 from tidemark.captures.mysql.rows.row_events import ROW_EVENTS
 from tidemark.captures.mysql.tables.captured_tables import CapturedTables
+from tidemark.captures.mysql.terms.config import OnPartitionGone, OnStatement
+from tidemark.captures.mysql.terms.event_bytes import ByteText
+from tidemark.captures.mysql.terms.position import LogPosition
+from tidemark.captures.mysql.terms.transaction_ids import transaction_id
 from tidemark.captures.tables.truncation import Truncation
 from tidemark.protocol.errors import SourceError
 

@@ -6,7 +6,7 @@ import re
 from enum import Enum, auto
 from typing import NamedTuple
 
-from tidemark.captures.mysql.log.events import xa_id
+from tidemark.captures.mysql.terms.transaction_ids import xa_id
 
 
 class Control(Enum):
@@ -24,7 +24,7 @@ class Control(Enum):
 
 
 class ControlStatement(NamedTuple):
-    """``xid`` as ``tidemark.captures.mysql.log.events.xa_id`` writes it; empty where the statement has none."""
+    """``xid`` as ``xa_id`` writes it; empty where the statement has none."""
 
     control: Control
     xid: str = ""

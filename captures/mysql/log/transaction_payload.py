@@ -11,8 +11,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
-from tidemark.captures.mysql.log.events import HEADER, DamagedEvent, Event, lenenc
-from tidemark.captures.mysql.rows.byte_text import byte_text
+from tidemark.captures.mysql.log.events import HEADER, DamagedEvent, Event
+from tidemark.captures.mysql.terms.event_bytes import byte_text, lenenc
 from tidemark.protocol.errors import SourceError
 
 _END, _SIZE, _COMPRESSION, _UNCOMPRESSED_SIZE = range(4)

@@ -13,10 +13,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tidemark.backfill.keys import Key
-from tidemark.captures.mysql.rows.byte_text import ByteText
 from tidemark.captures.mysql.rows.partial_rows import Members, PartialRows
 from tidemark.captures.mysql.rows.row_images import RAW, DecodedTable, Image, ReadParts
 from tidemark.captures.mysql.rows.row_sink import Sink
+from tidemark.captures.mysql.terms.event_bytes import ByteText
 from tidemark.captures.mysql.values.charsets import Recode
 from tidemark.captures.mysql.values.json_values import source_text, string
 from tidemark.captures.mysql.values.types import CONVERSIONS, TEMPORAL, Form, form

@@ -6,14 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidemark.captures.mysql.log.events import lenenc
 from tidemark.captures.mysql.rows.bad_values import RepairedImage, RepairedRows
-from tidemark.captures.mysql.rows.byte_text import ByteText
 from tidemark.captures.mysql.rows.partial_rows import PartialRows
 from tidemark.captures.mysql.rows.row_events import DELETE, INSERT, PARTIAL_UPDATE, UPDATE
 from tidemark.captures.mysql.rows.row_images import MISFITS, DecodedTable, Image
 from tidemark.captures.mysql.rows.row_loops import rows_loop, updates_loop
 from tidemark.captures.mysql.rows.row_sink import Sink, Write, WriteRow, next_place, one_by_one
+from tidemark.captures.mysql.terms.event_bytes import ByteText, lenenc
 from tidemark.captures.rows.captured_line import END, opening
 from tidemark.captures.tables.bad_values import ROW_LIMIT, BadValues, Repairs, unfit_for
 from tidemark.protocol.errors import SourceError

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tidemark.captures.mysql.rows import table_map
 from tidemark.captures.mysql.rows.table_map import LoggedColumn
-from tidemark.captures.mysql.tables.columns import Column
+from tidemark.captures.mysql.terms.columns import Column
 from tidemark.captures.mysql.values.types import Form, hashable, set_text
 from tidemark.captures.rows.hashes import hashed
 

@@ -10,7 +10,7 @@ from tidemark.captures.mysql.rows import table_map
 from tidemark.captures.mysql.rows.logged_hashes import hash_value, labels_of
 from tidemark.captures.mysql.rows.table_map import LoggedColumn
 from tidemark.captures.mysql.rows.value_reader import ValueReader, read_datetime, read_decimal, read_timestamp
-from tidemark.captures.mysql.tables.columns import Column
+from tidemark.captures.mysql.terms.columns import Column
 from tidemark.captures.mysql.values import binary_values
 from tidemark.captures.mysql.values.binary_values import (
     HIRES_DATETIME_BYTES,

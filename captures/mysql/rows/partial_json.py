@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 
-from tidemark.captures.mysql.log.events import lenenc
+from tidemark.captures.mysql.terms.event_bytes import lenenc
 from tidemark.captures.mysql.values.json_binary import Tree, read_tree
 
 _REPLACE, _INSERT, _REMOVE = range(3)

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tidemark.backfill.keys import Key
-from tidemark.captures.mysql.log.events import lenenc
-from tidemark.captures.mysql.rows.byte_text import ByteText
 from tidemark.captures.mysql.rows.partial_json import apply_changes
 from tidemark.captures.mysql.rows.row_images import RAW, Image
 from tidemark.captures.mysql.rows.row_sink import Sink, next_place
 from tidemark.captures.mysql.rows.table_map import JSON
+from tidemark.captures.mysql.terms.event_bytes import ByteText, lenenc
 from tidemark.captures.mysql.values.json_binary import json_text, print_tree, read_tree
 from tidemark.captures.mysql.values.json_values import string
 from tidemark.captures.rows.captured_line import END

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidemark.captures.mysql.log import events
-from tidemark.captures.mysql.rows.byte_text import ByteText, byte_text
+from tidemark.captures.mysql.terms.event_bytes import ByteText, byte_text, lenenc
 from tidemark.protocol.errors import SourceError
 
 INSERT, UPDATE, DELETE, PARTIAL_UPDATE = "insert", "update", "delete", "partial update"
@@ -45,7 +45,7 @@ def row_event(kind: int, data: bytes, text: ByteText, start: int, end: int) -> t
         return what, data, text, at, end
     try:
         # What stands before the rows is not compressed: the count, and a bitmap of columns for each image.
-        count, rows = events.lenenc(data, at)
+        count, rows = lenenc(data, at)
         rows += (2 if what == UPDATE else 1) * ((count + 7) // 8)
         whole = data[at:rows] + events.inflate(data[rows:end])
     except (ValueError, LookupError):

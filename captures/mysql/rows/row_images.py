@@ -21,11 +21,11 @@ from typing import Any
 
 import msgspec
 
-from tidemark.captures.mysql.rows.byte_text import ByteText
 from tidemark.captures.mysql.rows.logged_values import NAMES, value_reader
 from tidemark.captures.mysql.rows.table_map import JSON, LoggedColumn
 from tidemark.captures.mysql.rows.value_reader import ValueReader
-from tidemark.captures.mysql.tables.columns import Column
+from tidemark.captures.mysql.terms.columns import Column
+from tidemark.captures.mysql.terms.event_bytes import ByteText
 from tidemark.captures.mysql.values.charsets import RecodeOf, built_in
 from tidemark.captures.mysql.values.json_values import string
 from tidemark.captures.rows.source_literals import generated, literal

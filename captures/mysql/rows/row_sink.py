@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tidemark.backfill.keys import Key, TouchedKeys
-from tidemark.captures.mysql.rows.byte_text import ByteText
+from tidemark.captures.mysql.terms.event_bytes import ByteText
 
 
 @dataclass(slots=True)

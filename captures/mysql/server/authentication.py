@@ -13,9 +13,9 @@ from typing import Any, NoReturn
 import pymysql
 from pymysql.constants import CR, ER
 
-from tidemark.captures.mysql.config import EndpointConfig
-from tidemark.captures.mysql.server.accounts import quoted_account, quoted_text
 from tidemark.captures.mysql.server.wire import is_encrypted, read_packet
+from tidemark.captures.mysql.terms.config import EndpointConfig
+from tidemark.captures.mysql.terms.quoting import quoted_account, quoted_text
 from tidemark.protocol.errors import SourceError
 
 _SECURE_TRANSPORT_REQUIRED = 3159

@@ -7,7 +7,8 @@ from pymysql.constants import ER
 
 from tidemark.captures.mysql.chunks.scan_target import END_OF_CONDITION
 from tidemark.captures.mysql.server.session import Session, error_of, query_failure
-from tidemark.captures.mysql.tables.columns import Table, quoted_name
+from tidemark.captures.mysql.terms.columns import Table
+from tidemark.captures.mysql.terms.quoting import quoted_name
 from tidemark.protocol.errors import SourceError
 
 _PASSING = {ER.LOCK_WAIT_TIMEOUT, ER.LOCK_DEADLOCK, ER.QUERY_INTERRUPTED}

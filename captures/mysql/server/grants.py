@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pymysql
 from pymysql.constants import ER
 
-from tidemark.captures.mysql.config import EndpointConfig
-from tidemark.captures.mysql.server.accounts import own_account, quoted_text
 from tidemark.captures.mysql.server.session import Session, error_of
+from tidemark.captures.mysql.terms.config import EndpointConfig
+from tidemark.captures.mysql.terms.quoting import quoted_text
 from tidemark.protocol.errors import SourceError
 
 _MAY_REPLICATE = re.compile(r"\b(ALL PRIVILEGES|REPLICATION (SLAVE|REPLICA))\b(?! ADMIN).* ON \*\.\*", re.IGNORECASE)
@@ -26,7 +26,7 @@ def missing_grants(session: Session, config: EndpointConfig, *, may_see_none: bo
     Args:
         may_see_none: No table is bound: perhaps the account sees none.
     """
-    account = own_account(session)
+    account = session.account()
     monitor = "BINLOG MONITOR" if session.mariadb else "REPLICATION CLIENT"
     lines = [str(row[0]) for row in session.rows("SHOW GRANTS")]
     # Not every server lists what a role grants. Opening the log shows it then.

@@ -10,14 +10,14 @@ import pymysql
 from pymysql.constants import ER
 
 from tidemark.captures.mysql.chunks.fence import has_gtids
-from tidemark.captures.mysql.config import EndpointConfig, ResourceConfig, replica_id
-from tidemark.captures.mysql.server.accounts import own_account
 from tidemark.captures.mysql.server.conditions import condition_failure
 from tidemark.captures.mysql.server.grants import missing_grants
 from tidemark.captures.mysql.server.session import Session, error_of
 from tidemark.captures.mysql.tables.bindings import captured_columns
 from tidemark.captures.mysql.tables.catalog import is_versioned
-from tidemark.captures.mysql.tables.columns import Table, quoted_name
+from tidemark.captures.mysql.terms.columns import Table
+from tidemark.captures.mysql.terms.config import EndpointConfig, ResourceConfig, replica_id
+from tidemark.captures.mysql.terms.quoting import quoted_name
 from tidemark.captures.mysql.values.types import clampable, form, hashable, key_form
 from tidemark.captures.rows.hashes import no_salt
 from tidemark.captures.server.prerequisites import Unmet, misspelt, warn_of_dropped
@@ -363,5 +363,5 @@ def _select_failures(session: Session, config: EndpointConfig, table: Table, nam
         yield _Unreadable(
             "TM-MY-008",
             f"user {config.user} may not read {name}, or not all of its columns",
-            remedy=f"Run: GRANT SELECT ON {source} TO {own_account(session)};",
+            remedy=f"Run: GRANT SELECT ON {source} TO {session.account()};",
         )

@@ -13,9 +13,10 @@ import pymysql
 from pymysql.connections import Connection
 
 from tidemark.captures.contract.errors import TableAltered, TableAway
-from tidemark.captures.mysql.config import EndpointConfig
 from tidemark.captures.mysql.server.authentication import PLUGINS, expired, refusal
 from tidemark.captures.mysql.server.wire import WireConnection, break_off, socket_of, unverified
+from tidemark.captures.mysql.terms.config import EndpointConfig
+from tidemark.captures.mysql.terms.quoting import quoted_account
 from tidemark.protocol.errors import SourceError
 
 CONNECT_TIMEOUT_SECONDS = 15
@@ -256,6 +257,11 @@ class Session:
         """The first column of the first row, None when there is none."""
         rows = self.rows(query, *parameters)
         return rows[0][0] if rows else None
+
+    def account(self) -> str:
+        """Its account at the server, ``'user'@'host'``. Raises pymysql.Error."""
+        user, _, host = str(self.value("SELECT CURRENT_USER()")).rpartition("@")
+        return quoted_account(user, host)
 
     def variable(self, name: str) -> str | None:
         """A global variable as text, None when this server has none of that name."""

@@ -7,8 +7,8 @@ import logging
 import pymysql
 from pymysql.constants import ER
 
-from tidemark.captures.mysql.log.events import xa_id
 from tidemark.captures.mysql.server.session import Session
+from tidemark.captures.mysql.terms.transaction_ids import xa_id
 
 logger = logging.getLogger(__name__)
 
@@ -40,11 +40,7 @@ def prepared_transactions(session: Session) -> list[str]:
 
 
 def prepared_xids(session: Session) -> frozenset[str]:
-    """Their xids now, and those whose commit is not complete, as ``tidemark.captures.mysql.log.events.xa_id`` writes
-    them.
-
-    Raises pymysql.Error.
-    """
+    """Their xids now, and those whose commit is not complete, as ``xa_id`` writes them. Raises pymysql.Error."""
     return frozenset(xa_id(*parts) for parts in _listed(session))
 
 

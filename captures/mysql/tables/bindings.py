@@ -12,13 +12,13 @@ import orjson
 
 from tidemark.captures.contract.source import OpenedTable, ScanMethod
 from tidemark.captures.mysql.chunks.scan_target import ScanTarget
-from tidemark.captures.mysql.config import ResourceConfig
 from tidemark.captures.mysql.server.session import Session
 from tidemark.captures.mysql.tables.catalog import await_statements, folded, read_tables
-from tidemark.captures.mysql.tables.columns import Column, Table
 from tidemark.captures.mysql.tables.conversions import Definitions
 from tidemark.captures.mysql.tables.document_schema import document_schema
 from tidemark.captures.mysql.tables.layouts import Layout, LayoutParts
+from tidemark.captures.mysql.terms.columns import Column, Table
+from tidemark.captures.mysql.terms.config import ResourceConfig
 from tidemark.captures.rows.captured_line import chunk_head, without_columns
 from tidemark.captures.tables.bad_values import Policy
 from tidemark.captures.tables.table_binding import TableBinding, check_bound_once

@@ -12,7 +12,6 @@ from tidemark.captures.mysql.chunks.fence import end_of_log
 from tidemark.captures.mysql.chunks.scan_target import ScanTarget
 from tidemark.captures.mysql.chunks.snapshot_scan import SnapshotScan
 from tidemark.captures.mysql.chunks.snapshot_scans import SnapshotScans
-from tidemark.captures.mysql.config import EndpointConfig, ResourceConfig
 from tidemark.captures.mysql.server.prerequisites import definition_failures
 from tidemark.captures.mysql.server.session import Session, asking
 from tidemark.captures.mysql.server.xa_recover import may_see_prepared, prepared_xids
@@ -20,12 +19,13 @@ from tidemark.captures.mysql.statements.actions import Alteration
 from tidemark.captures.mysql.tables.bindings import BoundTable, absent, bound_tables
 from tidemark.captures.mysql.tables.catalog import folded
 from tidemark.captures.mysql.tables.column_identities import ColumnIdentities
-from tidemark.captures.mysql.tables.columns import Column, Table
 from tidemark.captures.mysql.tables.constants import constants
 from tidemark.captures.mysql.tables.conversions import Definitions
 from tidemark.captures.mysql.tables.followed_columns import followed, same_names
 from tidemark.captures.mysql.tables.layouts import LayoutParts, layout, read_layout
 from tidemark.captures.mysql.tables.table_fingerprint import NotedTables
+from tidemark.captures.mysql.terms.columns import Column, Table
+from tidemark.captures.mysql.terms.config import EndpointConfig, ResourceConfig
 from tidemark.captures.mysql.values.charsets import Charsets
 from tidemark.captures.readers.reader_process import ReaderProcess
 from tidemark.captures.tables.opened_tables import OpenedTables

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from tidemark.captures.mysql.statements.actions import Alteration
 from tidemark.captures.mysql.statements.sql_mode import NONE, SqlMode
-from tidemark.captures.mysql.tables.columns import Column, quoted_name
-from tidemark.captures.mysql.values.charsets import UNICODE
+from tidemark.captures.mysql.terms.columns import UNICODE, Column
+from tidemark.captures.mysql.terms.quoting import quoted_name
 from tidemark.captures.mysql.values.types import form
 
 _INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tidemark.captures.mysql.tables.columns import Column, Table
+from tidemark.captures.mysql.terms.columns import Column, Table
 from tidemark.captures.mysql.values.types import ANY, Form, form
 from tidemark.captures.tables.bad_values import LEAVES_OUT
 from tidemark.captures.tables.document_schema import JsonSchema, closed_schema, hashed_schema, with_identities

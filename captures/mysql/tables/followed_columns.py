@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from tidemark.captures.mysql.statements.actions import Alteration
-from tidemark.captures.mysql.tables.columns import Column
+from tidemark.captures.mysql.terms.columns import Column
 
 
 def resolved(alteration: Alteration, columns: Sequence[Column]) -> Alteration | None:

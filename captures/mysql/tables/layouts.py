@@ -12,7 +12,7 @@ from dataclasses import MISSING, dataclass, fields
 
 import msgspec
 
-from tidemark.captures.mysql.tables.columns import Column
+from tidemark.captures.mysql.terms.columns import Column
 from tidemark.protocol.errors import ProtocolError
 
 _NOT_KEPT = frozenset(("salt", "on_bad_value", "description"))

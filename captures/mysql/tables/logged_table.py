@@ -14,7 +14,7 @@ from tidemark.captures.mysql.rows.table_map import LoggedColumn, are_named, read
 from tidemark.captures.mysql.tables.bindings import BoundTable
 from tidemark.captures.mysql.tables.captured_tables import CapturedTables
 from tidemark.captures.mysql.tables.catalog import HASH_COLUMN
-from tidemark.captures.mysql.tables.columns import Column
+from tidemark.captures.mysql.terms.columns import Column
 from tidemark.captures.mysql.values.charsets import RecodeOf
 from tidemark.captures.mysql.values.types import Form, form
 from tidemark.captures.rows.captured_line import origin_members

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from tidemark.captures.mysql.tables.bindings import BoundTable
 from tidemark.captures.mysql.tables.captured_tables import CapturedTables
-from tidemark.captures.mysql.tables.columns import Column
+from tidemark.captures.mysql.terms.columns import Column
 
 _LOOKS = 10
 """The most tables that are looked at in one turn, because the log waits meanwhile."""

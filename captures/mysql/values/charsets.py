@@ -15,9 +15,6 @@ from tidemark.captures.tables.bad_values import UNDECODABLE, BadValue
 UTF8 = frozenset(("utf8mb4", "utf8mb3", "utf8"))
 """Character sets whose texts are UTF-8 as they are."""
 
-UNICODE = frozenset(("utf8mb4", "utf16", "utf16le", "utf32", "gb18030"))
-"""Character sets that have every character."""
-
 Recode = Callable[[str], str]
 """Converts a byte text in a character set to UTF-8. Raises ValueError or LookupError for invalid bytes."""
 

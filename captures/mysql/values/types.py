@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 
-from tidemark.captures.mysql.tables.columns import Column
+from tidemark.captures.mysql.terms.columns import Column
 from tidemark.captures.mysql.values import json_values
 from tidemark.captures.mysql.values.charsets import HALVES, joined_halves
 from tidemark.captures.mysql.values.geometry import geometry

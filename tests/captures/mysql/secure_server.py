@@ -12,8 +12,8 @@ import pymysql
 from tests.servers.certificates import Authority
 from tests.servers.mariadb import Database
 from tests.servers.mysql_family import MySqlFamilyServer
-from tidemark.captures.mysql.config import parse_endpoint
 from tidemark.captures.mysql.server.session import connect
+from tidemark.captures.mysql.terms.config import parse_endpoint
 
 PASSWORD = 'it\'s a \\ "secret" of çä'
 

@@ -18,9 +18,9 @@ from tidemark.captures.contract.chunk import Chunk, ChunkRequest
 from tidemark.captures.contract.chunk_rows import Rows
 from tidemark.captures.mysql.chunks.reader import SelectChunkReader
 from tidemark.captures.mysql.chunks.scan_target import ScanTarget
-from tidemark.captures.mysql.config import EndpointConfig, parse_endpoint, parse_resource
 from tidemark.captures.mysql.server.session import Session, connect
 from tidemark.captures.mysql.tables.bindings import BoundTable, bound_tables
+from tidemark.captures.mysql.terms.config import EndpointConfig, parse_endpoint, parse_resource
 
 Document = dict[str, Any]
 

@@ -17,9 +17,9 @@ from tests.captures.session import bindings, session
 from tests.servers.mariadb import MYSQL, Database, no_source
 from tidemark.captures.contract.errors import LostPosition
 from tidemark.captures.mysql.chunks.fence import create_watermark_table
-from tidemark.captures.mysql.log.gtid import MysqlGtids
-from tidemark.captures.mysql.log.position import parse_position, position
 from tidemark.captures.mysql.server.session import Session
+from tidemark.captures.mysql.terms.gtid import MysqlGtids
+from tidemark.captures.mysql.terms.position import parse_position, position
 
 COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemark.captures.mysql.chunks import row_decoder as mysql_decoder
-from tidemark.captures.mysql.tables.columns import Column as MysqlColumn
+from tidemark.captures.mysql.terms.columns import Column as MysqlColumn
 from tidemark.captures.postgres.catalog.columns import Column, ColumnType
 from tidemark.captures.postgres.chunks.row_decoder import ChunkDecoder
 from tidemark.captures.rows.captured_line import END, chunk_head, opening, without_columns

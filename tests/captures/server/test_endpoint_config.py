@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidemark.captures.mysql.config import EndpointConfig as MysqlConfig
+from tidemark.captures.mysql.terms.config import EndpointConfig as MysqlConfig
 from tidemark.captures.postgres.server.config import EndpointConfig as PostgresConfig
 from tidemark.captures.server.endpoint_config import Endpoint
 from tidemark.protocol.environment import RUNTIME

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tidemark.captures.mysql.config import EndpointConfig as MysqlConfig
+from tidemark.captures.mysql.terms.config import EndpointConfig as MysqlConfig
 from tidemark.captures.postgres.server.config import EndpointConfig as PostgresConfig
 from tidemark.runtime.preparation.config_check import mistakes
 

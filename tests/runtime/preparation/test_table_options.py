@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tidemark.captures.mysql.config import ResourceConfig as MysqlResource
+from tidemark.captures.mysql.terms.config import ResourceConfig as MysqlResource
 from tidemark.captures.postgres.server.config import ResourceConfig as PostgresResource
 from tidemark.protocol.capture_file import TableEntry, mistakes_in, read_capture_file
 from tidemark.protocol.messages import SpecResponse

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Container
 from dataclasses import dataclass, field
 
-from tidemark.captures.mysql.log.position import PreparedPlace
 from tidemark.captures.mysql.tables.logged_table import LoggedTable
+from tidemark.captures.mysql.terms.position import PreparedPlace
 
 REMEMBERED = 1_000
 """After this many commits of prepared transactions the server is asked which are not complete."""

@@ -8,10 +8,10 @@ from tidemark.captures.mysql.log.binlog_cursor import LogPlace, ReadTo
 from tidemark.captures.mysql.log.logged_tables import LoggedTables
 from tidemark.captures.mysql.log.mapped_rows import MappedRows, TableMaps
 from tidemark.captures.mysql.log.open_transaction import OpenTransaction
-from tidemark.captures.mysql.log.position import LogPosition
 from tidemark.captures.mysql.log.xa.pending import Committing, HeldEvent, Prepared
 from tidemark.captures.mysql.log.xa.reread import Recall
-from tidemark.captures.mysql.rows.byte_text import byte_text
+from tidemark.captures.mysql.terms.event_bytes import byte_text
+from tidemark.captures.mysql.terms.position import LogPosition
 
 
 class XaTransactions:

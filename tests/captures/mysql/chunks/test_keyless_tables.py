@@ -26,10 +26,10 @@ from tidemark.captures.contract.chunk import ChunkRequest
 from tidemark.captures.mysql.chunks.fence import GtidFence, PositionFence, ServerFence
 from tidemark.captures.mysql.chunks.snapshot_scan import SnapshotScan
 from tidemark.captures.mysql.chunks.snapshot_scans import in_snapshot, shows_all
-from tidemark.captures.mysql.config import parse_endpoint
 from tidemark.captures.mysql.database import MysqlDatabase
-from tidemark.captures.mysql.log.gtid import MysqlGtids
-from tidemark.captures.mysql.log.position import LogPosition
+from tidemark.captures.mysql.terms.config import parse_endpoint
+from tidemark.captures.mysql.terms.gtid import MysqlGtids
+from tidemark.captures.mysql.terms.position import LogPosition
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.messages import Binding
 

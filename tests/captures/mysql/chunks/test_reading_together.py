@@ -16,8 +16,8 @@ from tidemark.backfill.range_scan import ChunkPlan
 from tidemark.captures.contract.chunk import Chunk, ChunkRequest
 from tidemark.captures.mysql.chunks.reader import SelectChunkReader
 from tidemark.captures.mysql.chunks.scan_target import ScanTarget
-from tidemark.captures.mysql.config import parse_endpoint
 from tidemark.captures.mysql.server import session
+from tidemark.captures.mysql.terms.config import parse_endpoint
 
 TABLES = 12
 

@@ -17,7 +17,7 @@ from tidemark.captures.mysql.chunks.key_interpolation import between
 from tidemark.captures.mysql.chunks.scan_target import ScanTarget
 from tidemark.captures.mysql.chunks.split_points import split
 from tidemark.captures.mysql.server.session import Session
-from tidemark.captures.mysql.tables.columns import Column
+from tidemark.captures.mysql.terms.columns import Column
 from tidemark.captures.mysql.values.types import key_text
 
 COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]

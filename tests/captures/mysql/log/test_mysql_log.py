@@ -19,17 +19,17 @@ from tests.servers.deadline import wait_until
 from tidemark.captures.contract.errors import LostPosition
 from tidemark.captures.contract.log import LogBatch, Transaction
 from tidemark.captures.mysql.chunks.snapshot_scans import SnapshotScans
-from tidemark.captures.mysql.config import parse_endpoint, parse_resource
 from tidemark.captures.mysql.log import events
 from tidemark.captures.mysql.log.connection import LIMITS, BinlogConnection, StreamLimits
-from tidemark.captures.mysql.log.gtid import MysqlGtids
-from tidemark.captures.mysql.log.position import LogPosition
 from tidemark.captures.mysql.log.stream import BinlogLog
 from tidemark.captures.mysql.server.session import connect
 from tidemark.captures.mysql.tables.bindings import BoundTable
 from tidemark.captures.mysql.tables.captured_tables import CapturedTables
 from tidemark.captures.mysql.tables.column_identities import ColumnIdentities
-from tidemark.captures.mysql.tables.columns import Column, Table
+from tidemark.captures.mysql.terms.columns import Column, Table
+from tidemark.captures.mysql.terms.config import parse_endpoint, parse_resource
+from tidemark.captures.mysql.terms.gtid import MysqlGtids
+from tidemark.captures.mysql.terms.position import LogPosition
 from tidemark.captures.mysql.values.charsets import Charsets
 from tidemark.captures.tables.truncation import Truncation
 from tidemark.protocol.errors import SourceError

@@ -15,11 +15,11 @@ from tests.servers.deadline import wait_until
 from tests.servers.mariadb import Database, no_source
 from tests.servers.mariadb_server import MariaDbServer, installed_programs
 from tidemark.captures.contract.errors import LostPosition
-from tidemark.captures.mysql.config import EndpointConfig, parse_endpoint
 from tidemark.captures.mysql.log.connection import StreamLimits
-from tidemark.captures.mysql.log.position import LogPosition, parse_position
 from tidemark.captures.mysql.log.resumption import continued, end_position, server_identity
 from tidemark.captures.mysql.server.session import Session, connect
+from tidemark.captures.mysql.terms.config import EndpointConfig, parse_endpoint
+from tidemark.captures.mysql.terms.position import LogPosition, parse_position
 from tidemark.protocol.errors import SourceError
 
 

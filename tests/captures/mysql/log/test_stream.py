@@ -15,13 +15,13 @@ from tests.captures.mysql.table_chunks import prepare_xa, run, session_on
 from tests.servers.deadline import wait_until
 from tests.servers.mariadb import Database, end_sessions
 from tidemark.captures.contract.log import Transaction
-from tidemark.captures.mysql.config import parse_endpoint
 from tidemark.captures.mysql.log import events
 from tidemark.captures.mysql.log.binlog_cursor import LogPlace
 from tidemark.captures.mysql.log.connection import BinlogConnection, StreamLimits
-from tidemark.captures.mysql.log.position import LogPosition, parse_position
 from tidemark.captures.mysql.log.stream import BinlogLog
 from tidemark.captures.mysql.server.session import connect
+from tidemark.captures.mysql.terms.config import parse_endpoint
+from tidemark.captures.mysql.terms.position import LogPosition, parse_position
 from tidemark.captures.tables.truncation import Truncation
 from tidemark.protocol.errors import SourceError
 

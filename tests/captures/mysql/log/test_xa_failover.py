@@ -14,9 +14,9 @@ from tests.captures.mysql.table_chunks import prepare_xa, run
 from tests.servers.deadline import wait_until
 from tests.servers.mariadb import MARIADB, MYSQL, Database
 from tidemark.captures.contract.errors import LostPosition
-from tidemark.captures.mysql.log.gtid import MysqlGtids
-from tidemark.captures.mysql.log.position import LogPosition, PreparedPlace
 from tidemark.captures.mysql.log.xa.reread import Recall
+from tidemark.captures.mysql.terms.gtid import MysqlGtids
+from tidemark.captures.mysql.terms.position import LogPosition, PreparedPlace
 
 
 @pytest.fixture(params=[MARIADB, MYSQL], ids=lambda product: product.name.lower())

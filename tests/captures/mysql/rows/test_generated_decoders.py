@@ -15,7 +15,7 @@ from tidemark.captures.mysql.rows import table_map
 from tidemark.captures.mysql.rows.row_images import DecodedTable, Image
 from tidemark.captures.mysql.rows.row_loops import rows_loop, updates_loop
 from tidemark.captures.mysql.rows.table_map import LoggedColumn
-from tidemark.captures.mysql.tables.columns import Column
+from tidemark.captures.mysql.terms.columns import Column
 
 SHOWN = Path(__file__).with_name("generated_decoders.txt")
 

@@ -19,7 +19,7 @@ from tidemark.captures.mysql.rows.row_events import DELETE, INSERT, PARTIAL_UPDA
 from tidemark.captures.mysql.rows.row_images import DecodedTable
 from tidemark.captures.mysql.rows.row_sink import Sink
 from tidemark.captures.mysql.rows.table_map import LoggedColumn
-from tidemark.captures.mysql.tables.columns import Column
+from tidemark.captures.mysql.terms.columns import Column
 from tidemark.captures.mysql.values.binary_values import decimal_bytes, decimal_reader, time_text
 from tidemark.captures.mysql.values.json_values import single_of
 from tidemark.protocol.errors import SourceError

@@ -17,7 +17,7 @@ from tidemark.captures.mysql.rows.row_images import DecodedTable, Image
 from tidemark.captures.mysql.rows.row_loops import updates_loop
 from tidemark.captures.mysql.rows.row_sink import Sink
 from tidemark.captures.mysql.rows.table_map import LoggedColumn
-from tidemark.captures.mysql.tables.columns import Column
+from tidemark.captures.mysql.terms.columns import Column
 
 Case = tuple[LoggedColumn, Column, list[bytes]]
 

@@ -12,8 +12,8 @@ from tests.captures.mysql.secure_server import SecureServer, cipher
 from tests.captures.mysql.table_chunks import run
 from tests.servers.mariadb import MARIADB, no_source
 from tests.servers.mariadb_server import MariaDbServer, installed_programs
-from tidemark.captures.mysql.config import parse_endpoint
 from tidemark.captures.mysql.server.session import connect
+from tidemark.captures.mysql.terms.config import parse_endpoint
 from tidemark.protocol.error_codes.model import Policy
 from tidemark.protocol.errors import SourceError
 

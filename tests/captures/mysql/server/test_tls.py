@@ -10,8 +10,8 @@ from tests.captures.log_reader import plain
 from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.secure_server import SecureServer, cipher
 from tests.captures.mysql.table_chunks import run
-from tidemark.captures.mysql.config import parse_endpoint
 from tidemark.captures.mysql.server.session import connect
+from tidemark.captures.mysql.terms.config import parse_endpoint
 from tidemark.protocol.errors import SourceError
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from tidemark.captures.mysql.statements.actions import Alteration
 from tidemark.captures.mysql.statements.sql_mode import NONE, SqlMode
-from tidemark.captures.mysql.tables.columns import Column
 from tidemark.captures.mysql.tables.conversions import Definitions, keeps_values
+from tidemark.captures.mysql.terms.columns import Column
 
 INT = Column("a", "int")
 TEXT = Column("a", "varchar", charset="utf8mb4", length=20)

@@ -14,8 +14,8 @@ from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.table_chunks import run
 from tests.captures.session import bindings, session
 from tests.servers.mariadb import Database
-from tidemark.captures.mysql.tables.columns import Column
 from tidemark.captures.mysql.tables.layouts import Layout, layout, read_layout
+from tidemark.captures.mysql.terms.columns import Column
 from tidemark.protocol.errors import ProtocolError
 
 COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]

@@ -15,7 +15,7 @@ from tests.captures.session import Json, Session, bindings, session
 from tests.servers.mariadb import Database
 from tidemark.captures.mysql.tables import captured_tables
 from tidemark.captures.mysql.tables.bindings import bound_tables
-from tidemark.captures.mysql.tables.columns import Table
+from tidemark.captures.mysql.terms.columns import Table
 from tidemark.protocol.messages import COLUMN_ID
 
 COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]

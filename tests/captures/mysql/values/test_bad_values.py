@@ -25,7 +25,7 @@ from tidemark.captures.mysql.rows.row_events import DELETE, INSERT, UPDATE
 from tidemark.captures.mysql.rows.row_images import DecodedTable
 from tidemark.captures.mysql.rows.row_sink import Sink
 from tidemark.captures.mysql.rows.table_map import LoggedColumn
-from tidemark.captures.mysql.tables.columns import Column
+from tidemark.captures.mysql.terms.columns import Column
 from tidemark.captures.tables.bad_values import BadValues, Repairs
 from tidemark.protocol.errors import SourceError
 

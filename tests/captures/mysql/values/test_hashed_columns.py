@@ -16,7 +16,7 @@ from tidemark.captures.mysql.database import MysqlDatabase
 from tidemark.captures.mysql.rows.logged_values import value_reader
 from tidemark.captures.mysql.rows.table_map import JSON, LoggedColumn
 from tidemark.captures.mysql.tables.bindings import BoundTable
-from tidemark.captures.mysql.tables.columns import Column
+from tidemark.captures.mysql.terms.columns import Column
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.messages import Binding
 

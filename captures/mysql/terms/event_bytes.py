@@ -1,4 +1,7 @@
-"""The bytes of events as texts, one character per byte: generated decoders slice the texts of values from them."""
+"""The bytes of the log's events: the lengths in them, and the same bytes as texts, one character per byte.
+
+Generated decoders slice the texts of values from such texts.
+"""
 
 from __future__ import annotations
 
@@ -27,3 +30,12 @@ class LargeText:
 def byte_text(data: bytes) -> ByteText:
     """The text of these bytes."""
     return data.decode("latin-1") if len(data) < LARGE_BYTES else LargeText(data)
+
+
+def lenenc(body: bytes | memoryview, at: int) -> tuple[int, int]:
+    """A length-encoded integer, and where it ends."""
+    first = body[at]
+    if first < 0xFB:
+        return first, at + 1
+    size = {0xFC: 2, 0xFD: 3, 0xFE: 8}[first]
+    return int.from_bytes(body[at + 1 : at + 1 + size], "little"), at + 1 + size

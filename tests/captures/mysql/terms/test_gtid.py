@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.captures.mysql.log.gtid import MariadbGtids, MysqlGtids
-from tidemark.captures.mysql.log.position import LogPosition, PreparedPlace, parse_position
+from tidemark.captures.mysql.terms.gtid import MariadbGtids, MysqlGtids
+from tidemark.captures.mysql.terms.position import LogPosition, PreparedPlace, parse_position
 from tidemark.protocol.errors import SourceError
 
 ONE = "3e11fa47-71ca-11e1-9e33-c80aa9429562"

@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from tidemark.captures.mysql.values.charsets import UNICODE
 from tidemark.captures.tables.bad_values import Policy
 
 ENGINES_WITHOUT_ROWS = ("BLACKHOLE", "CONNECT", "FEDERATED", "MRG_MYISAM", "PERFORMANCE_SCHEMA", "SEQUENCE", "SPIDER")
 """Their rows are elsewhere, or nowhere, so the binlog does not have all of their changes."""
 
+UNICODE = frozenset(("utf8mb4", "utf16", "utf16le", "utf32", "gb18030"))
+"""Character sets that have every character."""
+
 _OWN = frozenset(("uuid", "inet4", "inet6", "vector"))
 """Types that MariaDB's log shows as binary strings."""
-
-
-def quoted_name(name: str) -> str:
-    """A name as SQL."""
-    return f"`{name.replace('`', '``')}`"
 
 
 @dataclass(frozen=True, slots=True)
