@@ -10,12 +10,12 @@ from pydantic import BaseModel
 
 from tidemark.captures.contract.errors import LostPosition
 from tidemark.captures.mysql.log.resumption import continued
-from tidemark.captures.mysql.server.prerequisites import unmet
 from tidemark.captures.mysql.server.session import Session, asking, connect
 from tidemark.captures.mysql.source import MysqlSource
 from tidemark.captures.mysql.tables.bindings import bound_tables, captured_columns
 from tidemark.captures.mysql.tables.catalog import read_tables
 from tidemark.captures.mysql.tables.document_schema import document_schema
+from tidemark.captures.mysql.tables.prerequisites import unmet
 from tidemark.captures.mysql.terms.columns import Table
 from tidemark.captures.mysql.terms.config import (
     EndpointConfig,

@@ -14,7 +14,7 @@ from tidemark.captures.contract.capabilities import Begun, ReadsInSnapshots, Rem
 from tidemark.captures.contract.chunk import Barrier, Chunk, ChunkRequest
 from tidemark.captures.contract.errors import TableAltered, TableAway
 from tidemark.captures.contract.source import OpenedTable, Regained, RetainedLog, ScanMethod, never
-from tidemark.captures.mysql.chunks.fence import ServerFence, end_of_log, ensure_watermark_table, fence_taker
+from tidemark.captures.mysql.chunks.fence import ServerFence, ensure_watermark_table, fence_taker
 from tidemark.captures.mysql.chunks.reader import SelectChunkReader
 from tidemark.captures.mysql.chunks.scan_target import ScanTarget
 from tidemark.captures.mysql.chunks.snapshot_scans import SnapshotScans
@@ -23,6 +23,7 @@ from tidemark.captures.mysql.log.connection import LIMITS, BinlogConnection, Str
 from tidemark.captures.mysql.log.resumption import continued, end_position, log_files, server_identity
 from tidemark.captures.mysql.log.stream import BinlogLog
 from tidemark.captures.mysql.server.conditions import condition_failure
+from tidemark.captures.mysql.server.replication import end_of_log
 from tidemark.captures.mysql.server.session import asking, connect
 from tidemark.captures.mysql.server.xa_recover import XA, prepared_transactions
 from tidemark.captures.mysql.tables.captured_tables import CapturedTables

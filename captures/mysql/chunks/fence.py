@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tidemark.backfill.fence import TransactionId
-from tidemark.captures.mysql.server.replication import server_name
+from tidemark.captures.mysql.server.replication import end_of_log, has_gtids, server_name
 from tidemark.captures.mysql.server.session import Session
 from tidemark.captures.mysql.server.xa_recover import prepared_xids
 from tidemark.captures.mysql.terms.config import EndpointConfig
@@ -207,11 +207,6 @@ def fence_taker(session: Session, config: EndpointConfig, *, only_reads: bool = 
     return WatermarkFences(session, config.watermark_path)
 
 
-def has_gtids(session: Session) -> bool:
-    """Whether every transaction of a MySQL server has a GTID."""
-    return session.variable("gtid_mode") == "ON"
-
-
 def ensure_watermark_table(session: Session, config: EndpointConfig) -> bool:
     """Creates the watermark table if it is needed and missing; returns whether it did. Raises pymysql.Error."""
     path = config.watermark_path
@@ -227,17 +222,3 @@ def create_watermark_table(table: tuple[str, str]) -> str:
     """The statement that creates the watermark table if it is missing."""
     name = ".".join(map(quoted_name, table))
     return f"CREATE TABLE IF NOT EXISTS {name} (id INT PRIMARY KEY, n BIGINT NOT NULL) ENGINE = InnoDB"
-
-
-def log_file_and_offset(session: Session) -> tuple[str, int]:
-    """The binlog's end. Raises SourceError ``TM-MY-005`` when the binlog is off, pymysql.Error."""
-    modern = not session.mariadb and session.version >= (8, 2, 0)
-    rows = session.rows("SHOW BINARY LOG STATUS" if modern else "SHOW MASTER STATUS")
-    if not rows:
-        raise SourceError("TM-MY-005", "the server writes no binary log")
-    return str(rows[0][0]), int(rows[0][1])
-
-
-def end_of_log(session: Session) -> int:
-    """The binlog's end as a position. Raises as ``log_file_and_offset``."""
-    return position(*log_file_and_offset(session))

@@ -12,8 +12,7 @@ from dataclasses import replace
 import pymysql
 
 from tidemark.captures.contract.errors import LostPosition
-from tidemark.captures.mysql.chunks.fence import has_gtids, log_file_and_offset
-from tidemark.captures.mysql.server.replication import server_name
+from tidemark.captures.mysql.server.replication import has_gtids, log_file_and_offset, server_name
 from tidemark.captures.mysql.server.session import Session
 from tidemark.captures.mysql.terms.config import EndpointConfig
 from tidemark.captures.mysql.terms.gtid import MariadbGtids, MysqlGtids

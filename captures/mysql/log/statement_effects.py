@@ -11,7 +11,6 @@ from tidemark.captures.contract.log import LogBatch
 from tidemark.captures.contract.table_changes import Cause, Consequence, decided
 from tidemark.captures.mysql.log.events import THREAD_SPECIFIC, Query, client_collation, sql_mode, used_databases
 from tidemark.captures.mysql.log.logged_tables import LoggedTables
-from tidemark.captures.mysql.server.prerequisites import versioned
 from tidemark.captures.mysql.statements.actions import UNREAD, WRITES, Action, Alteration, Change
 from tidemark.captures.mysql.statements.changes import changes
 from tidemark.captures.mysql.statements.sql_mode import SqlMode
@@ -20,6 +19,7 @@ from tidemark.captures.mysql.statements.tokens import Name
 from tidemark.captures.mysql.tables.bindings import BoundTable
 from tidemark.captures.mysql.tables.captured_tables import CapturedTables
 from tidemark.captures.mysql.tables.followed_columns import resolved
+from tidemark.captures.mysql.tables.prerequisites import versioned
 from tidemark.captures.mysql.terms.config import OnPartitionGone, OnStatement
 from tidemark.protocol.errors import SourceError
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pymysql
 from pymysql.constants import ER
 
-from tidemark.captures.mysql.chunks.scan_target import END_OF_CONDITION
 from tidemark.captures.mysql.server.session import Session, error_of, query_failure
 from tidemark.captures.mysql.terms.columns import Table
 from tidemark.captures.mysql.terms.quoting import quoted_name
 from tidemark.protocol.errors import SourceError
+
+END_OF_CONDITION = "\n)"
+"""A comment at the end of a condition must not take the rest of the statement with it."""
 
 _PASSING = {ER.LOCK_WAIT_TIMEOUT, ER.LOCK_DEADLOCK, ER.QUERY_INTERRUPTED}
 

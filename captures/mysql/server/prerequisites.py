@@ -1,4 +1,4 @@
-"""The prerequisites of a capture. All of them are checked, and all failures are reported at once."""
+"""What a server must have and let the account do, so that it can be captured."""
 
 from __future__ import annotations
 
@@ -9,22 +9,10 @@ from collections.abc import Iterator, Sequence
 import pymysql
 from pymysql.constants import ER
 
-from tidemark.captures.mysql.chunks.fence import has_gtids
-from tidemark.captures.mysql.server.conditions import condition_failure
-from tidemark.captures.mysql.server.grants import missing_grants
+from tidemark.captures.mysql.server.replication import has_gtids
 from tidemark.captures.mysql.server.session import Session, error_of
-from tidemark.captures.mysql.tables.bindings import captured_columns
-from tidemark.captures.mysql.tables.catalog import is_versioned
-from tidemark.captures.mysql.terms.columns import Table
 from tidemark.captures.mysql.terms.config import EndpointConfig, ResourceConfig, replica_id
-from tidemark.captures.mysql.terms.quoting import quoted_name
-from tidemark.captures.mysql.values.types import clampable, form, hashable, key_form
-from tidemark.captures.rows.hashes import no_salt
-from tidemark.captures.server.prerequisites import Unmet, misspelt, warn_of_dropped
-from tidemark.captures.tables.bad_values import Policies, policy_failures, quarantine_failures
-from tidemark.captures.tables.suggested_entries import excluding
-from tidemark.captures.tables.table_binding import captured_as
-from tidemark.captures.tables.truncation import Truncation
+from tidemark.captures.mysql.terms.quoting import quoted_text
 from tidemark.protocol.errors import SourceError
 
 logger = logging.getLogger(__name__)
@@ -32,34 +20,18 @@ logger = logging.getLogger(__name__)
 MINIMUM_RETENTION_HOURS = 24
 RECOMMENDED_RETENTION_HOURS = 72
 
-_CASCADE = re.compile(
-    r"^ *CONSTRAINT `((?:[^`]|``)+)` FOREIGN KEY .* ON (?:DELETE|UPDATE) (?:CASCADE|SET)\b", re.MULTILINE
-)
+_MAY_REPLICATE = re.compile(r"\b(ALL PRIVILEGES|REPLICATION (SLAVE|REPLICA))\b(?! ADMIN).* ON \*\.\*", re.IGNORECASE)
+_MAY_SELECT = re.compile(r"\b(ALL PRIVILEGES|SELECT)\b.* ON ", re.IGNORECASE)
+_ANONYMOUS = "''@"
 
 
-def unmet(
-    session: Session,
-    config: EndpointConfig,
-    resources: Sequence[ResourceConfig],
-    tables: Sequence[Table | None],
-) -> Unmet:
-    """Every prerequisite that is not met; ``tables`` is parallel to ``resources``, None where a table is missing.
-
-    Raises pymysql.Error.
-    """
-    policies = [(".".join(resource.path), resource.on_bad_value) for resource in resources]
-    return Unmet(
-        source=[
-            *quarantine_failures("TM-MY-023", config.on_bad_value, policies),
-            *_log(session, resources),
-            *_retention(session),
-            *_replication(session, config, resources),
-        ],
-        tables=[
-            list(table_failures(session, config, resource, table))
-            for resource, table in zip(resources, tables, strict=True)
-        ],
-    )
+def server_failures(
+    session: Session, config: EndpointConfig, resources: Sequence[ResourceConfig]
+) -> Iterator[SourceError]:
+    """Why nothing of the server can be captured. Raises pymysql.Error."""
+    yield from _log(session, resources)
+    yield from _retention(session)
+    yield from _replication(session, config, resources)
 
 
 def _log(session: Session, resources: Sequence[ResourceConfig]) -> Iterator[SourceError]:
@@ -145,7 +117,7 @@ def _retention_hours(session: Session) -> tuple[float | None, str]:
 def _replication(
     session: Session, config: EndpointConfig, resources: Sequence[ResourceConfig]
 ) -> Iterator[SourceError]:
-    yield from missing_grants(session, config, may_see_none=not resources)
+    yield from _missing_grants(session, config, may_see_none=not resources)
     server_id = int(session.value("SELECT @@server_id"))
     if server_id == 0:
         yield SourceError(
@@ -185,6 +157,57 @@ def _replication(
         )
 
 
+def _missing_grants(session: Session, config: EndpointConfig, *, may_see_none: bool) -> Iterator[SourceError]:
+    """The errors for privileges that the account lacks. Raises pymysql.Error.
+
+    Args:
+        may_see_none: No table is bound: perhaps the account sees none.
+    """
+    account = session.account()
+    monitor = "BINLOG MONITOR" if session.mariadb else "REPLICATION CLIENT"
+    lines = [str(row[0]) for row in session.rows("SHOW GRANTS")]
+    # Not every server lists what a role grants. Opening the log shows it then.
+    has_roles = any(" ON " not in line for line in lines)
+    missing = [] if has_roles or any(map(_MAY_REPLICATE.search, lines)) else ["REPLICATION SLAVE"]
+    try:
+        session.rows("SHOW BINARY LOGS")
+    except pymysql.Error as error:
+        number = error_of(error)[0]
+        if number == ER.SPECIFIC_ACCESS_DENIED_ERROR:
+            missing.append(monitor)
+        elif number != ER.NO_BINARY_LOGGING:
+            raise
+    none_seen = may_see_none and not has_roles and not any(map(_MAY_SELECT.search, lines))
+    if (missing or none_seen) and config.user and account.startswith(_ANONYMOUS):
+        yield _anonymous(config, account)
+        return
+    if missing:
+        privileges = ", ".join(missing)
+        yield SourceError(
+            "TM-MY-006",
+            f"user {config.user} lacks {privileges}",
+            remedy=f"Run, as an administrator: GRANT {privileges} ON *.* TO {account};",
+        )
+    if none_seen:
+        yield SourceError(
+            "TM-MY-008",
+            f"user {config.user} may read no table, and so sees none",
+            remedy=f"Run, as an administrator, for each schema with tables to capture: GRANT SELECT ON `SCHEMA`.* TO "
+            f"{account};",
+        )
+
+
+def _anonymous(config: EndpointConfig, account: str) -> SourceError:
+    """An account without a name matches every user of its host, and hosts are compared first."""
+    own = f"{quoted_text(config.user)}@{account.removeprefix(_ANONYMOUS)}"
+    return SourceError(
+        "TM-MY-006",
+        f"user {config.user} lacks privileges: the server takes it for the anonymous account {account}, which comes "
+        "before accounts of its name for other hosts",
+        remedy=f"Run, as an administrator: DROP USER {account}; or make the account {own}, with the same privileges.",
+    )
+
+
 def _is_replica(session: Session) -> bool:
     modern = not session.mariadb and session.version >= (8, 0, 22)
     try:
@@ -194,174 +217,3 @@ def _is_replica(session: Session) -> bool:
             raise
         logger.warning("this user may not see whether the server is a replica; a replica must log what it replicates")
         return False
-
-
-class _Unreadable(SourceError):
-    """The user may not read a table, so no other check of it is possible."""
-
-
-def table_failures(
-    session: Session, config: EndpointConfig, resource: ResourceConfig, table: Table | None
-) -> Iterator[SourceError]:
-    """Why one table cannot be captured. Warns of cascades. Raises pymysql.Error."""
-    unreadable = False
-    for failure in definition_failures(session, config, resource, table, only_malformed=False):
-        unreadable |= isinstance(failure, _Unreadable)
-        yield failure
-    if table is not None:
-        names = [column.name for column in table.columns]
-        policies = Policies.of(config.on_bad_value, resource.on_bad_value).columns
-        for option, listed in (("exclude", resource.exclude), ("hash", resource.hash), ("on_bad_value", policies)):
-            warn_of_dropped(table.name_in_full, option, listed, names)
-    if table is not None and not unreadable:
-        _warn_of_cascades(session, table, table.name_in_full)
-
-
-def versioned(path: Sequence[str]) -> SourceError:
-    """A table is system-versioned."""
-    return SourceError(
-        "TM-MY-007",
-        f"{'.'.join(path)} is system-versioned: the log has its history as rows",
-        remedy=f"Leave it out, or run: ALTER TABLE {'.'.join(map(quoted_name, path))} DROP SYSTEM VERSIONING;",
-    )
-
-
-def definition_failures(
-    session: Session,
-    config: EndpointConfig,
-    resource: ResourceConfig,
-    table: Table | None,
-    *,
-    only_malformed: bool = True,
-) -> Iterator[SourceError]:
-    """Why one table cannot be captured. Raises pymysql.Error.
-
-    Args:
-        only_malformed: Of its ``where``, which concerns no change, only that it is no condition at all. What else is
-            wrong with it, a chunk says.
-    """
-    name = f"{resource.schema_name}.{resource.table}"
-    if table is None:
-        if is_versioned(session, (resource.schema_name, resource.table)):
-            yield versioned(resource.path)
-            return
-        yield SourceError(
-            "TM-MY-007", f"there is no table {name}, or user {config.user} may not see it, or it cannot be captured"
-        )
-        return
-    columns = {column.name: column for column in table.columns}
-    if "_meta" in columns.keys() - set(resource.exclude):
-        yield SourceError("TM-MY-017", f"{name} has a column named _meta")
-    if unknown := misspelt(resource.exclude, columns):
-        yield SourceError("TM-MY-022", f"{name}: exclude names unknown columns: {', '.join(unknown)}")
-    captured = captured_as(captured_columns(table.columns), resource.exclude)
-    if not captured:
-        yield SourceError("TM-MY-022", f"{name}: every column is excluded")
-    for column in captured:
-        if form(column) is None:
-            yield SourceError(
-                "TM-MY-031",
-                f"{name}: column {column.name} has the unknown type {column.data_type}",
-                remedy=f"Leave the column out with `{excluding(column.name)}`.",
-            )
-    policies = Policies.of(config.on_bad_value, resource.on_bad_value)
-    yield from policy_failures(
-        "TM-MY-022",
-        name,
-        policies,
-        columns,
-        misspelt(policies.columns, columns),
-        resource.key if resource.key is not None else table.key,
-        {column.name for column in captured if clampable(column)},
-    )
-    yield from _hash_failures(config, resource, table, name)
-    yield from _key_failures(config, resource, table, name)
-    yield from (unreadable := list(_select_failures(session, config, table, name)))
-    if resource.where and not unreadable:
-        failure = condition_failure(session, table, resource.where, whose="where", only_malformed=only_malformed)
-        yield from [] if failure is None else [failure]
-
-
-def _warn_of_cascades(session: Session, table: Table, name: str) -> None:
-    # Since MySQL 9.6 the server carries out foreign keys itself and logs it, unless InnoDB is told to do it.
-    # information_schema hides foreign keys from users who may only read.
-    definition = str(session.rows(f"SHOW CREATE TABLE {quoted_name(table.schema)}.{quoted_name(table.name)}")[0][1])
-    if (cascades := _CASCADE.findall(definition)) and session.variable("innodb_native_foreign_keys") != "OFF":
-        logger.warning(
-            "%s: the binary log does not have what its foreign keys %s delete or change (ON DELETE, ON UPDATE), so "
-            "the capture misses it: let the application or a trigger on the parent table do it",
-            name,
-            ", ".join(cascades),
-        )
-
-
-def _hash_failures(config: EndpointConfig, resource: ResourceConfig, table: Table, name: str) -> Iterator[SourceError]:
-    columns = {column.name: column for column in table.columns}
-    if unknown := misspelt(resource.hash, columns):
-        yield SourceError("TM-MY-022", f"{name}: hash names unknown columns: {', '.join(unknown)}")
-    if unfit := [part for part in resource.hash if part in columns and not hashable(columns[part])]:
-        yield SourceError(
-            "TM-MY-022",
-            f"{name}: the column {', '.join(unfit)} of type json cannot be hashed",
-            remedy=(f"Leave it out with `{excluding(*unfit)}`: the log may have partial updates instead of its value."),
-        )
-    if resource.hash and not config.hash_salt.get_secret_value():
-        yield no_salt("TM-MY-023", table.name_in_full)
-    key = resource.key if resource.key is not None else table.key
-    if hashed := sorted(set(key) & set(resource.hash)):
-        yield SourceError(
-            "TM-MY-022",
-            f"{name}: the key column {', '.join(hashed)} cannot be hashed",
-            remedy="The key identifies rows. Hash other columns, or choose another `key` of unique columns.",
-        )
-
-
-def _key_failures(config: EndpointConfig, resource: ResourceConfig, table: Table, name: str) -> Iterator[SourceError]:
-    columns = {column.name: column for column in table.columns}
-    key = resource.key if resource.key is not None else list(table.key)
-    if unknown := sorted(set(key) - columns.keys()):
-        yield SourceError("TM-MY-022", f"{name}: key names unknown columns: {', '.join(unknown)}")
-        return
-    if excluded := sorted(set(key) & set(resource.exclude)):
-        yield SourceError("TM-MY-022", f"{name}: the key column {', '.join(excluded)} cannot be excluded")
-    if nullable := [part for part in key if columns[part].nullable]:
-        yield SourceError("TM-MY-022", f"{name}: the key column {', '.join(nullable)} may be NULL")
-    if unfit := [part for part in key if key_form(columns[part]) is None]:
-        yield SourceError("TM-MY-022", f"{name}: the type of column {', '.join(unfit)} cannot be part of a key")
-    if not key and resource.scan == "key":
-        yield SourceError("TM-MY-009", f"{name} has no primary key and no unique index over columns that are not null")
-    if not key and resource.scan == "snapshot":
-        yield from _snapshot_failures(config, table, name)
-
-
-def _snapshot_failures(config: EndpointConfig, table: Table, name: str) -> Iterator[SourceError]:
-    if not table.transactional:
-        yield SourceError(
-            "TM-MY-022",
-            f"{name}: engine {table.engine} has no snapshots",
-            remedy="Add a primary key, or capture only its log with `scan: none`.",
-        )
-    if config.truncation is Truncation.IGNORE:
-        yield SourceError(
-            "TM-MY-022",
-            f"{name}: a scan in one snapshot begins with a TRUNCATE, but `truncate: {config.truncate}` leaves it out",
-            remedy=(
-                "Use `truncate: emit` under tidemark's runtime, or `truncate: backfill` under one that knows "
-                "backfillBegin, add a primary key, or capture only the table's log with `scan: none`."
-            ),
-        )
-
-
-def _select_failures(session: Session, config: EndpointConfig, table: Table, name: str) -> Iterator[SourceError]:
-    source = f"{quoted_name(table.schema)}.{quoted_name(table.name)}"
-    try:
-        # All columns: the catalog lacks those that the user may not read, but the log has them.
-        session.rows(f"SELECT * FROM {source} LIMIT 0")
-    except pymysql.Error as error:
-        if error_of(error)[0] not in (ER.TABLEACCESS_DENIED_ERROR, ER.COLUMNACCESS_DENIED_ERROR):
-            raise
-        yield _Unreadable(
-            "TM-MY-008",
-            f"user {config.user} may not read {name}, or not all of its columns",
-            remedy=f"Run: GRANT SELECT ON {source} TO {session.account()};",
-        )

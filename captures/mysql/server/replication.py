@@ -1,9 +1,10 @@
-"""A server as its replicas see it: its identity, and why it ended the stream of its log."""
+"""A server as its replicas see it: its identity, its GTIDs, the end of its log, and why it ended the log's stream."""
 
 from __future__ import annotations
 
 from tidemark.captures.contract.errors import LostPosition
 from tidemark.captures.mysql.server.session import Session
+from tidemark.captures.mysql.terms.position import position
 from tidemark.protocol.errors import SourceError
 
 _READ_LOG = 1236  # ER_MASTER_FATAL_ERROR_READING_BINLOG
@@ -16,6 +17,25 @@ def server_name(session: Session) -> str:
     if session.mariadb:
         return ":".join(str(part) for part in session.rows("SELECT @@server_id, @@hostname, @@port")[0])
     return str(session.value("SELECT @@server_uuid"))
+
+
+def has_gtids(session: Session) -> bool:
+    """Whether every transaction of a MySQL server has a GTID."""
+    return session.variable("gtid_mode") == "ON"
+
+
+def log_file_and_offset(session: Session) -> tuple[str, int]:
+    """The binlog's end. Raises SourceError ``TM-MY-005`` when the binlog is off, pymysql.Error."""
+    modern = not session.mariadb and session.version >= (8, 2, 0)
+    rows = session.rows("SHOW BINARY LOG STATUS" if modern else "SHOW MASTER STATUS")
+    if not rows:
+        raise SourceError("TM-MY-005", "the server writes no binary log")
+    return str(rows[0][0]), int(rows[0][1])
+
+
+def end_of_log(session: Session) -> int:
+    """The binlog's end as a position. Raises as ``log_file_and_offset``."""
+    return position(*log_file_and_offset(session))
 
 
 def stream_failure(number: int, message: str, server_id: int, account: str) -> SourceError:

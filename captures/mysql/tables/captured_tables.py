@@ -8,11 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tidemark.captures.contract.source import Regained
-from tidemark.captures.mysql.chunks.fence import end_of_log
 from tidemark.captures.mysql.chunks.scan_target import ScanTarget
 from tidemark.captures.mysql.chunks.snapshot_scan import SnapshotScan
 from tidemark.captures.mysql.chunks.snapshot_scans import SnapshotScans
-from tidemark.captures.mysql.server.prerequisites import definition_failures
+from tidemark.captures.mysql.server.replication import end_of_log
 from tidemark.captures.mysql.server.session import Session, asking
 from tidemark.captures.mysql.server.xa_recover import may_see_prepared, prepared_xids
 from tidemark.captures.mysql.statements.actions import Alteration
@@ -23,6 +22,7 @@ from tidemark.captures.mysql.tables.constants import constants
 from tidemark.captures.mysql.tables.conversions import Definitions
 from tidemark.captures.mysql.tables.followed_columns import followed, same_names
 from tidemark.captures.mysql.tables.layouts import LayoutParts, layout, read_layout
+from tidemark.captures.mysql.tables.prerequisites import definition_failures
 from tidemark.captures.mysql.tables.table_fingerprint import NotedTables
 from tidemark.captures.mysql.terms.columns import Column, Table
 from tidemark.captures.mysql.terms.config import EndpointConfig, ResourceConfig

@@ -20,10 +20,9 @@ from tidemark.captures.mysql.chunks.fence import (
     PositionFence,
     WatermarkFences,
     create_watermark_table,
-    end_of_log,
     fence_taker,
 )
-from tidemark.captures.mysql.server.replication import server_name
+from tidemark.captures.mysql.server.replication import end_of_log, server_name
 from tidemark.captures.mysql.server.session import Session, connect
 from tidemark.captures.mysql.server.xa_recover import prepared_transactions, prepared_xids
 from tidemark.captures.mysql.terms.config import parse_endpoint

@@ -19,7 +19,7 @@ from tests.captures.log_reader import plain
 from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.table_chunks import run, session_on
 from tests.servers.mariadb import Database
-from tidemark.captures.mysql.chunks.fence import log_file_and_offset
+from tidemark.captures.mysql.server.replication import log_file_and_offset
 
 ROWS = 150
 LETTERS = "abc 'ü\\\"\n€😀"

@@ -18,9 +18,9 @@ from tests.captures.session import unary
 from tests.servers.mariadb import Database, no_source
 from tests.servers.mariadb_server import MariaDbServer, installed_programs
 from tidemark.captures.mysql.database import MysqlDatabase
-from tidemark.captures.mysql.server.prerequisites import unmet
 from tidemark.captures.mysql.server.session import Session, asking, connect
 from tidemark.captures.mysql.tables.bindings import bound_tables
+from tidemark.captures.mysql.tables.prerequisites import unmet
 from tidemark.captures.mysql.terms.config import parse_endpoint, parse_resource
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.messages import Binding
