@@ -16,8 +16,8 @@ from tidemark.captures.contract.chunk import Chunk, ChunkRequest
 from tidemark.captures.contract.chunk_rows import ChunkRows
 from tidemark.captures.contract.errors import TableAltered
 from tidemark.captures.mysql.chunks.fence import NothingCertain, ServerFence, fence_taker
-from tidemark.captures.mysql.chunks.row_decoder import ChunkDecoder, compile_chunk_decoder
 from tidemark.captures.mysql.chunks.scan_target import ScanTarget
+from tidemark.captures.mysql.rows.chunk_decoder import ChunkDecoder, compile_chunk_decoder
 from tidemark.captures.mysql.server.replication import end_of_log
 from tidemark.captures.mysql.server.result_rows import stream
 from tidemark.captures.mysql.server.session import (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tidemark.backfill.keys import Key
 from tidemark.captures.mysql.chunks.key_ranges import KeyRange
-from tidemark.captures.mysql.chunks.row_decoder import selected
+from tidemark.captures.mysql.rows.chunk_decoder import selected
 from tidemark.captures.mysql.server.conditions import END_OF_CONDITION
 from tidemark.captures.mysql.terms.columns import Column, Table
 from tidemark.captures.mysql.terms.quoting import quoted_name

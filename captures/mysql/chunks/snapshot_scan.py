@@ -19,8 +19,8 @@ from tidemark.captures.contract.chunk import Chunk, ChunkRequest
 from tidemark.captures.contract.chunk_rows import ChunkRows
 from tidemark.captures.mysql.chunks.fence import NothingCertain, ServerFence, fence_taker
 from tidemark.captures.mysql.chunks.reader import check_shape
-from tidemark.captures.mysql.chunks.row_decoder import ChunkDecoder, compile_chunk_decoder
 from tidemark.captures.mysql.chunks.scan_target import ScanTarget
+from tidemark.captures.mysql.rows.chunk_decoder import ChunkDecoder, compile_chunk_decoder
 from tidemark.captures.mysql.server.result_rows import stream
 from tidemark.captures.mysql.server.session import Session, asking, connect, query_failure
 from tidemark.captures.mysql.server.wire import break_off

@@ -17,8 +17,8 @@ from pymysql.constants import ER
 
 from tidemark.backfill.keys import Key, key_from_texts, key_texts
 from tidemark.captures.mysql.chunks.key_interpolation import between
-from tidemark.captures.mysql.chunks.row_decoder import ChunkDecoder, compile_chunk_decoder
 from tidemark.captures.mysql.chunks.scan_target import ScanTarget
+from tidemark.captures.mysql.rows.chunk_decoder import ChunkDecoder, compile_chunk_decoder
 from tidemark.captures.mysql.server.result_rows import stream
 from tidemark.captures.mysql.server.session import LOCK_SECONDS, Session
 

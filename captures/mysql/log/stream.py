@@ -14,13 +14,13 @@ from tidemark.captures.mysql.log.events import DamagedEvent, Event
 from tidemark.captures.mysql.log.logged_tables import LoggedTables
 from tidemark.captures.mysql.log.mapped_rows import TableMaps
 from tidemark.captures.mysql.log.open_transaction import OpenTransaction
+from tidemark.captures.mysql.log.row_events import ROW_EVENTS
 from tidemark.captures.mysql.log.statement_effects import StatementEffects, statement_place
 from tidemark.captures.mysql.log.transaction_control import Control, ControlStatement, control
 from tidemark.captures.mysql.log.transaction_payload import payload_events
 from tidemark.captures.mysql.log.xa.pending import Committing
 from tidemark.captures.mysql.log.xa.reread import not_recalled
 from tidemark.captures.mysql.log.xa.transactions import XaTransactions
-from tidemark.captures.mysql.rows.row_events import ROW_EVENTS
 from tidemark.captures.mysql.tables.captured_tables import CapturedTables
 from tidemark.captures.mysql.terms.config import OnPartitionGone, OnStatement
 from tidemark.captures.mysql.terms.event_bytes import ByteText

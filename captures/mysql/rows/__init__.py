@@ -1,1 +1,1 @@
-"""Row events of the binary log to protocol lines, by functions that are generated per table version."""
+"""Rows of the log and of chunks to captured lines, by functions that are generated per table version."""

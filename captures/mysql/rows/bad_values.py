@@ -7,10 +7,9 @@ checked by itself.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from tidemark.backfill.keys import Key
 from tidemark.captures.mysql.rows.partial_rows import Members, PartialRows
@@ -22,9 +21,6 @@ from tidemark.captures.mysql.values.json_values import source_text, string
 from tidemark.captures.mysql.values.types import CONVERSIONS, TEMPORAL, Form, form
 from tidemark.captures.rows.captured_line import END
 from tidemark.captures.tables.bad_values import ROW_LIMIT, TOO_LARGE, UNDECODABLE, BadValue, Policy, Repairs, largest
-
-if TYPE_CHECKING:
-    from tidemark.captures.mysql.rows.log_decoder import RowDecoder
 
 
 class RepairedImage(Image):
@@ -141,8 +137,15 @@ class RepairedRows(PartialRows):
         bad_key: The key of the first row that the policies do not accept.
     """
 
-    def __init__(self, decoder: RowDecoder, images: Sequence[RepairedImage], repairs: Repairs) -> None:
-        super().__init__(decoder, images)
+    def __init__(
+        self,
+        table: DecodedTable,
+        name: str,
+        opening: Mapping[str, str],
+        images: Sequence[RepairedImage],
+        repairs: Repairs,
+    ) -> None:
+        super().__init__(table, name, opening, images)
         self._repairs = repairs
         self.bad_key: Key | None = None
         limit = ROW_LIMIT // len(images)
@@ -154,7 +157,7 @@ class RepairedRows(PartialRows):
         members, parts, at = self._after.parts(data, text, at)
         key = self._key(parts)
         present = "".join(member for member in members if member is not None)
-        documents.append(f"{self._decoder.opening['d']}{place}{self._repairs.mark()}}}{present}{END}")
+        documents.append(f"{self._opening['d']}{place}{self._repairs.mark()}}}{present}{END}")
         self._touch(sink, key, partial=False, inserted=False)
         return at
 

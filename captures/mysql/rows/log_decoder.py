@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 from tidemark.captures.mysql.rows.bad_values import RepairedImage, RepairedRows
 from tidemark.captures.mysql.rows.partial_rows import PartialRows
-from tidemark.captures.mysql.rows.row_events import DELETE, INSERT, PARTIAL_UPDATE, UPDATE
 from tidemark.captures.mysql.rows.row_images import MISFITS, DecodedTable, Image
 from tidemark.captures.mysql.rows.row_loops import rows_loop, updates_loop
 from tidemark.captures.mysql.rows.row_sink import Sink, Write, WriteRow, next_place, one_by_one
@@ -17,14 +16,13 @@ from tidemark.captures.rows.captured_line import END, opening
 from tidemark.captures.tables.bad_values import ROW_LIMIT, BadValues, Repairs, unfit_for
 from tidemark.protocol.errors import SourceError
 
+INSERT, UPDATE, DELETE, PARTIAL_UPDATE = "insert", "update", "delete", "partial update"
+"""What an event does to rows."""
+
 _OPS = {INSERT: "c", DELETE: "d"}
 
 _GROWTH = 6
 """The most bytes of JSON for a byte of a row: U+0000 to U+001F take that many."""
-
-
-class LacksKey(SourceError):
-    """``TM-MY-047``: an event does not identify its row."""
 
 
 class RowDecoder:
@@ -36,9 +34,6 @@ class RowDecoder:
         name: ``schema.table``, for errors.
 
     Attributes:
-        table: As the argument.
-        opening: Captured lines up to their ``source``, by ``op``.
-        emitted: Places of the columns that documents have.
         has_key: Rows have a key.
         repairs: What was done with bad values.
     """
@@ -46,10 +41,9 @@ class RowDecoder:
     def __init__(self, binding: int, table: DecodedTable, name: str) -> None:
         self.has_key = bool(table.key)
         self.repairs = Repairs(name)
-        self.table = table
+        self._table = table
         self._name = name
-        self.opening = {op: opening(binding, op) for op in "cud"}
-        self.emitted = [place for place, column in enumerate(table.columns) if column is not None]
+        self._opening = {op: opening(binding, op) for op in "cud"}
         self._images: dict[tuple[bytes, bool], Image] = {}
         self._known: dict[tuple[str, bytes], tuple[Write, list[Image]]] = {}
         self._bitmap_bytes = (len(table.logged) + 7) // 8
@@ -122,10 +116,12 @@ class RowDecoder:
         repairs = self.repairs
         last = len(images) - 1
         rows = RepairedRows(
-            self,
+            self._table,
+            self._name,
+            self._opening,
             [
                 RepairedImage(
-                    self.table,
+                    self._table,
                     image.places,
                     repairs,
                     raw_json=kind == PARTIAL_UPDATE,
@@ -156,7 +152,7 @@ class RowDecoder:
     def _writer(self, kind: str, head: bytes) -> tuple[Write, list[Image]]:
         """The writer of events that begin with ``head``, which has the number of columns and those of each image."""
         count, at = lenenc(head, 0)
-        if count != len(self.table.logged):
+        if count != len(self._table.logged):
             raise SourceError("TM-MY-030", f"{self._name}: rows do not have as many columns as their table")
         bitmaps = [head[start : start + self._bitmap_bytes] for start in range(at, len(head), self._bitmap_bytes)]
         images = [self._image(bitmap, raw=kind == PARTIAL_UPDATE) for bitmap in bitmaps]
@@ -164,40 +160,36 @@ class RowDecoder:
         whole = all(image.has_key and self._complete(image) for image in images)
         if whole or (kind == DELETE and images[0].has_key):
             if kind in _OPS:
-                return rows_loop(images[0], self.opening[_OPS[kind]]), images
+                return rows_loop(images[0], self._opening[_OPS[kind]]), images
             if kind == UPDATE:
-                update = _WholeUpdate(self.opening, images).write
+                update = _WholeUpdate(self._opening, images).write
                 same = images[0] is images[1]
-                loop = updates_loop(images[0], self.opening["u"], update) if same else None
+                loop = updates_loop(images[0], self._opening["u"], update) if same else None
                 return loop or one_by_one(update), images
-        return one_by_one(self._partial(PartialRows(self, images))[kind]), images
+        return one_by_one(self._partial(PartialRows(self._table, self._name, self._opening, images))[kind]), images
 
     def _image(self, bitmap: bytes, *, raw: bool) -> Image:
         image = self._images.get((bitmap, raw))
         if image is None:
-            places = [p for p in range(len(self.table.logged)) if bitmap[p >> 3] >> (p & 7) & 1]
+            places = [p for p in range(len(self._table.logged)) if bitmap[p >> 3] >> (p & 7) & 1]
             try:
-                image = self._images[bitmap, raw] = Image(self.table, places, raw_json=raw)
+                image = self._images[bitmap, raw] = Image(self._table, places, raw_json=raw)
             except LookupError as error:
                 raise SourceError("TM-MY-031", f"{self._name}: a column's type or character set: {error}") from None
         return image
 
     def _complete(self, image: Image) -> bool:
-        return len(image.places) == len(self.table.logged) or set(self.emitted) <= set(image.places)
+        return len(image.places) == len(self._table.logged) or set(self._table.emitted) <= set(image.places)
 
     def _misfit(self, place: int | None) -> SourceError:
         """The error for a value that could not be decoded: it names the column, never the value."""
-        column = None if place is None else self.table.columns[place]
+        column = None if place is None else self._table.columns[place]
         if column is None:
             return self._unfitting()
         return BadValues(self._name, {column.name: unfit_for(column.data_type)})
 
     def _unfitting(self) -> SourceError:
         return SourceError("TM-MY-030", f"{self._name}: rows in the log do not have the table's columns")
-
-    def lacks_key(self) -> LacksKey:
-        """The error for a row image without the key."""
-        return LacksKey("TM-MY-047", f"{self._name}: a row in the log does not have the table's key")
 
 
 class _WholeUpdate:

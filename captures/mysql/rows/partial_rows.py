@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from tidemark.backfill.keys import Key
 from tidemark.captures.mysql.rows.partial_json import apply_changes
-from tidemark.captures.mysql.rows.row_images import RAW, Image
+from tidemark.captures.mysql.rows.row_images import RAW, DecodedTable, Image
 from tidemark.captures.mysql.rows.row_sink import Sink, next_place
 from tidemark.captures.mysql.rows.table_map import JSON
 from tidemark.captures.mysql.terms.event_bytes import ByteText, lenenc
 from tidemark.captures.mysql.values.json_binary import json_text, print_tree, read_tree
 from tidemark.captures.mysql.values.json_values import string
 from tidemark.captures.rows.captured_line import END
-
-if TYPE_CHECKING:
-    from tidemark.captures.mysql.rows.log_decoder import RowDecoder
+from tidemark.protocol.errors import SourceError
 
 _PARTIAL_JSON = 1
 """The value option of a row whose JSON columns may have changes instead of a value."""
@@ -25,18 +22,27 @@ Members = list[str | None]
 """Of each column, the member of an object, with a comma in front."""
 
 
+class LacksKey(SourceError):
+    """``TM-MY-047``: an event does not identify its row."""
+
+
 class PartialRows:
     """Writes such rows, each by the method for its event: see ``tidemark.captures.mysql.rows.row_sink.WriteRow``.
 
     Args:
-        decoder: The decoder of the table.
+        table: The columns.
+        name: ``schema.table``, for errors.
+        opening: Captured lines up to their ``source``, by ``op``.
         images: Of each row, or of before and after.
     """
 
-    def __init__(self, decoder: RowDecoder, images: Sequence[Image]) -> None:
-        self._decoder = decoder
+    def __init__(self, table: DecodedTable, name: str, opening: Mapping[str, str], images: Sequence[Image]) -> None:
+        self._table = table
+        self._name = name
+        self._opening = opening
+        self._emitted = table.emitted
         self._before, self._after = images[0], images[-1]
-        self._json = [place for place in self._after.places if decoder.table.logged[place].type == JSON]
+        self._json = [place for place in self._after.places if table.logged[place].type == JSON]
 
     def insert(self, data: bytes, text: ByteText, at: int, place: str, documents: list[str], sink: Sink) -> int:
         members, parts, at = self._after.parts(data, text, at)
@@ -46,7 +52,7 @@ class PartialRows:
         return at
 
     def delete(self, data: bytes, text: ByteText, at: int, place: str, documents: list[str], sink: Sink) -> int:
-        raise self._decoder.lacks_key()
+        raise self._lacks_key()
 
     def update(self, data: bytes, text: ByteText, at: int, place: str, documents: list[str], sink: Sink) -> int:
         old, old_parts, at = self._before.parts(data, text, at)
@@ -68,9 +74,9 @@ class PartialRows:
 
     def _print_json(self, old: Members, new: Members, changed: set[int]) -> bool:
         """Turns stored values and changes into members. Returns False if the log lacks a changed value."""
-        table = self._decoder.table
+        table = self._table
         known = True
-        for place in self._decoder.emitted:
+        for place in self._emitted:
             if table.logged[place].type != JSON:
                 continue
             was, now = old[place], new[place]
@@ -91,7 +97,7 @@ class PartialRows:
         return known
 
     def _json_member(self, place: int, text: str) -> str:
-        column = self._decoder.table.columns[place]
+        column = self._table.columns[place]
         return string(text) if column is not None and column.on_bad_value == "text" else text
 
     def _update(
@@ -115,7 +121,7 @@ class PartialRows:
         if key == old_key:
             documents.append(self._line("u", place, members, f',"before":{{{known[1:]}}}' if known else ""))
         else:
-            documents.append(f"{self._decoder.opening['d']}{place}}}{known}{END}")
+            documents.append(f"{self._opening['d']}{place}}}{known}{END}")
             documents.append(self._line("c", next_place(place), members, ""))
             sink.split = True
             self._touch(sink, old_key, partial=False, inserted=False)
@@ -124,8 +130,11 @@ class PartialRows:
     def _key(self, parts: Members) -> Key:
         known = [part for part in parts if part is not None]
         if len(known) != len(parts):
-            raise self._decoder.lacks_key()
+            raise self._lacks_key()
         return "\0".join(known).encode("latin-1")
+
+    def _lacks_key(self) -> LacksKey:
+        return LacksKey("TM-MY-047", f"{self._name}: a row in the log does not have the table's key")
 
     def _touch(self, sink: Sink, key: Key, *, partial: bool, inserted: bool) -> None:
         if sink.touched is not None:
@@ -136,9 +145,9 @@ class PartialRows:
 
     def _missing(self, members: Members) -> str:
         """The member ``unchanged`` of ``_meta``, with a comma in front; empty when nothing is missing."""
-        names = ",".join(self._decoder.table.label(p)[1:-1] for p in self._decoder.emitted if members[p] is None)
+        names = ",".join(self._table.label(p)[1:-1] for p in self._emitted if members[p] is None)
         return f',"unchanged":[{names}]' if names else ""
 
     def _line(self, op: str, place: str, members: Members, before: str) -> str:
         present = "".join(member for member in members if member is not None)
-        return f"{self._decoder.opening[op]}{place}{before}{self._missing(members)}}}{present}{END}"
+        return f"{self._opening[op]}{place}{before}{self._missing(members)}}}{present}{END}"

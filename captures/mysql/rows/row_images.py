@@ -62,6 +62,11 @@ class DecodedTable:
     tinyint1_as_bool: bool = False
     recode_of: RecodeOf = built_in
 
+    @property
+    def emitted(self) -> list[int]:
+        """Places of the columns that documents have."""
+        return [place for place, column in enumerate(self.columns) if column is not None]
+
     def label(self, place: int) -> str:
         """``,"name":`` as a byte text."""
         column = self.columns[place]

@@ -16,7 +16,7 @@ from typing import Final, NoReturn
 import pymysql
 from pymysql.constants import ER
 
-from tidemark.captures.mysql.chunks.row_decoder import compile_chunk_decoder, selected
+from tidemark.captures.mysql.rows.chunk_decoder import compile_chunk_decoder, selected
 from tidemark.captures.mysql.server.result_rows import stream
 from tidemark.captures.mysql.server.session import Session, error_of
 from tidemark.captures.mysql.tables.bindings import BoundTable

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.captures.mysql.chunks import row_decoder as mysql_decoder
+from tidemark.captures.mysql.rows import chunk_decoder as mysql_decoder
 from tidemark.captures.mysql.terms.columns import Column as MysqlColumn
 from tidemark.captures.postgres.catalog.columns import Column, ColumnType
 from tidemark.captures.postgres.chunks.row_decoder import ChunkDecoder

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tidemark.captures.contract.errors import LostPosition
 from tidemark.captures.mysql.log import events
-from tidemark.captures.mysql.rows.row_events import ROW_EVENTS
+from tidemark.captures.mysql.log.row_events import ROW_EVENTS
 from tidemark.captures.mysql.terms.gtid import Gtids, MysqlGtids
 from tidemark.captures.mysql.terms.position import LogPosition, PreparedPlace
 from tidemark.protocol.errors import SourceError

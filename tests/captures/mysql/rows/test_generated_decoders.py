@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tidemark.captures.mysql.chunks.row_decoder import compile_chunk_decoder
 from tidemark.captures.mysql.rows import table_map
+from tidemark.captures.mysql.rows.chunk_decoder import compile_chunk_decoder
 from tidemark.captures.mysql.rows.row_images import DecodedTable, Image
 from tidemark.captures.mysql.rows.row_loops import rows_loop, updates_loop
 from tidemark.captures.mysql.rows.table_map import LoggedColumn

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from tests.captures.mysql.binary_json import stored
 from tidemark.backfill.keys import TouchedKeys
 from tidemark.captures.mysql.rows import table_map
-from tidemark.captures.mysql.rows.log_decoder import RowDecoder
-from tidemark.captures.mysql.rows.row_events import DELETE, INSERT, PARTIAL_UPDATE, UPDATE
+from tidemark.captures.mysql.rows.log_decoder import DELETE, INSERT, PARTIAL_UPDATE, UPDATE, RowDecoder
 from tidemark.captures.mysql.rows.row_images import DecodedTable
 from tidemark.captures.mysql.rows.row_sink import Sink
 from tidemark.captures.mysql.rows.table_map import LoggedColumn

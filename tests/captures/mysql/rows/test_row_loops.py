@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from tidemark.backfill.keys import TouchedKeys
 from tidemark.captures.mysql.rows import table_map
-from tidemark.captures.mysql.rows.log_decoder import RowDecoder
-from tidemark.captures.mysql.rows.row_events import INSERT, UPDATE
+from tidemark.captures.mysql.rows.log_decoder import INSERT, UPDATE, RowDecoder
 from tidemark.captures.mysql.rows.row_images import DecodedTable, Image
 from tidemark.captures.mysql.rows.row_loops import updates_loop
 from tidemark.captures.mysql.rows.row_sink import Sink

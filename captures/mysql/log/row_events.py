@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from tidemark.captures.mysql.log import events
+from tidemark.captures.mysql.rows.log_decoder import DELETE, INSERT, PARTIAL_UPDATE, UPDATE
 from tidemark.captures.mysql.terms.event_bytes import ByteText, byte_text, lenenc
 from tidemark.protocol.errors import SourceError
-
-INSERT, UPDATE, DELETE, PARTIAL_UPDATE = "insert", "update", "delete", "partial update"
-"""What an event does to rows."""
 
 ROW_EVENTS = {
     events.WRITE_ROWS: (INSERT, 2, False),
