@@ -17,6 +17,7 @@ from tidemark.captures.contract.source import OpenedTable, Regained, RetainedLog
 from tidemark.captures.mysql.chunks.fence import ServerFence, ensure_watermark_table, fence_taker
 from tidemark.captures.mysql.chunks.reader import SelectChunkReader
 from tidemark.captures.mysql.chunks.scan_target import ScanTarget
+from tidemark.captures.mysql.chunks.snapshot_scan import SnapshotScan
 from tidemark.captures.mysql.chunks.snapshot_scans import SnapshotScans
 from tidemark.captures.mysql.chunks.split_points import split
 from tidemark.captures.mysql.log.connection import LIMITS, BinlogConnection, StreamLimits
@@ -62,6 +63,7 @@ class MysqlSource(RemembersLayouts, ReadsInSnapshots):
 
     Attributes:
         captured: Its tables.
+        snapshots: The scans of those without a key.
 
     Raises:
         SourceError: No connection, or none of the bound tables can be captured.
@@ -90,6 +92,7 @@ class MysqlSource(RemembersLayouts, ReadsInSnapshots):
         except BaseException:
             self._session.close()
             raise
+        self.snapshots = SnapshotScans(partial(ReaderProcess, partial(SnapshotScan, config), self._target))
         self._emissions = Emissions()
         self._start: LogPosition | None = None
         self._log: BinlogLog | None = None
@@ -109,7 +112,7 @@ class MysqlSource(RemembersLayouts, ReadsInSnapshots):
             self._fences = fence_taker(self._session, self._config, only_reads=self._only_reads)
 
     def close(self) -> None:
-        self.captured.snapshots.close()
+        self.snapshots.close()
         self._session.close()
 
     # Positions.
@@ -135,7 +138,7 @@ class MysqlSource(RemembersLayouts, ReadsInSnapshots):
             logger.info("created table %s", self._config.watermark_table)
 
     def start_over(self, ended: Callable[[], bool] = never) -> int:
-        self.captured.snapshots.close()  # Their positions mean nothing in another log.
+        self.snapshots.close()  # Their positions mean nothing in another log.
         self.captured.noted.start_over()
         with asking("looking for the end of the log"):
             self._start = end_position(self._session)
@@ -163,6 +166,7 @@ class MysqlSource(RemembersLayouts, ReadsInSnapshots):
             self._stream,
             self._start,
             self.captured,
+            self.snapshots.leaves_out,
             truncation=self._config.truncation,
             on_statement=self._config.on_statement,
             on_partition_gone=self._config.on_partition_gone,
@@ -213,10 +217,14 @@ class MysqlSource(RemembersLayouts, ReadsInSnapshots):
 
     def open_chunk_reader(self) -> ReaderProcess:
         open_reader = partial(SelectChunkReader, self._config, only_reads=self._only_reads)
-        return _ChunkReader(open_reader, self.captured.target, self.captured.snapshots)
+        return _ChunkReader(open_reader, self._target, self.snapshots)
+
+    def _target(self, binding: int) -> ScanTarget:
+        """What chunks of a table select. Readers' threads call it while the log's thread may change the columns."""
+        return ScanTarget.of(self.captured[binding])
 
     def split(self, binding: int, cursor: Key | None, until: Key | None, parts: int) -> list[Key]:
-        target = self.captured.target(binding)
+        target = self._target(binding)
         try:
             with asking(f"looking for the smallest and greatest key of {target.name}"):
                 return split(self._session, target, cursor, until, parts)
@@ -227,25 +235,25 @@ class MysqlSource(RemembersLayouts, ReadsInSnapshots):
         bound = self.captured[binding]
         if bound.scan is ScanMethod.SNAPSHOT:
             # Its rows are numbered over all chunks, and have the position of the snapshot.
-            return bound.chunk_head(self._document_cursor(self.captured.snapshots.place(binding, position)))
+            return bound.chunk_head(self._document_cursor(self.snapshots.place(binding, position)))
         return bound.chunk_head(f"{self._document_cursor(position)}{self._emissions.next()}")
 
     def truncation(self, binding: int, position: int) -> bytes:
         return self.captured[binding].truncation(f"{self._document_cursor(position)}0")
 
     def await_snapshot(self, binding: int, kept: str | None) -> None:
-        self.captured.snapshots.expect(binding, self.captured.target(binding).name, kept)
+        self.snapshots.expect(binding, self._target(binding).name, kept)
 
     def begin_snapshot(self, binding: int, unseen: Collection[TransactionId]) -> Begun:
         assert self._log is not None
         # GTIDs or positions say which transactions the snapshot shows: it needs no list.
-        return self.captured.snapshots.begin(binding, self._log.log_position, self._log.committing)
+        return self.snapshots.begin(binding, self._log.log_position, self._log.committing)
 
     def kept_snapshot(self, binding: int) -> str | None:
-        return self.captured.snapshots.kept(binding)
+        return self.snapshots.kept(binding)
 
     def end_snapshot(self, binding: int) -> None:
-        self.captured.snapshots.end(binding)
+        self.snapshots.end(binding)
 
     def _document_cursor(self, position: int) -> str:
         """``cursor`` up to the number of a row."""

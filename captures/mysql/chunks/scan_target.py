@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidemark.backfill.keys import Key
 from tidemark.captures.mysql.chunks.key_ranges import KeyRange
 from tidemark.captures.mysql.rows.chunk_decoder import selected
 from tidemark.captures.mysql.server.conditions import END_OF_CONDITION
+from tidemark.captures.mysql.tables.bindings import BoundTable
 from tidemark.captures.mysql.terms.columns import Column, Table
 from tidemark.captures.mysql.terms.quoting import quoted_name
 
@@ -29,6 +30,19 @@ class ScanTarget:
     key: tuple[Column, ...]
     where: str | None
     tinyint1_as_bool: bool
+
+    @staticmethod
+    def of(bound: BoundTable) -> ScanTarget:
+        """Makes it of the table as it is bound now."""
+        by_name = {column.name: column for column in bound.table.columns}
+        return ScanTarget(
+            table=bound.table,
+            columns=bound.captured,
+            # A key is made of the texts of its columns, whether or not documents can have them.
+            key=tuple(replace(by_name[name], on_bad_value="text") for name in bound.key),
+            where=bound.resource.where,
+            tinyint1_as_bool=bound.tinyint1_as_bool,
+        )
 
     @property
     def name(self) -> str:

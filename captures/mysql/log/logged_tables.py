@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from tidemark.captures.contract import causes
 from tidemark.captures.contract.log import LogBatch
@@ -22,12 +23,19 @@ logger = logging.getLogger(__name__)
 _REMEMBERED = 10_000
 """The most TABLE_MAP events that are remembered."""
 
+InSnapshot = Callable[[int, str, int, str], bool | None]
+"""Whether the snapshot of a table without a key, by its binding, has what a transaction did; None if that is unknown.
+
+Takes the transaction's GTID, a position in it, and the xid of the prepared transaction that it commits, empty for none.
+"""
+
 
 class LoggedTables:
     """The tables that TABLE_MAP events name, until a statement changes them.
 
     Args:
         tables: The captured tables.
+        in_snapshot: Tells what the log leaves out.
         names_columns: TABLE_MAP events are expected to name the columns.
         mariadb: The server is MariaDB.
 
@@ -36,8 +44,9 @@ class LoggedTables:
         gone: The bindings whose tables were dropped or renamed, while no other table has their names.
     """
 
-    def __init__(self, tables: CapturedTables, *, names_columns: bool, mariadb: bool) -> None:
+    def __init__(self, tables: CapturedTables, in_snapshot: InSnapshot, *, names_columns: bool, mariadb: bool) -> None:
         self.tables = tables
+        self._in_snapshot = in_snapshot
         self._unlogged = UnloggedAlterations(tables)
         self._mariadb = mariadb
         self._names_columns = names_columns
@@ -112,7 +121,7 @@ class LoggedTables:
             position: In the log, where what it does counts.
             xid: Of the prepared transaction that it commits, empty for none.
         """
-        left_out = self.tables.snapshots.leaves_out(table.binding, gtid, position, xid)
+        left_out = self._in_snapshot(table.binding, gtid, position, xid)
         if left_out is None:
             batch.follow(table.binding, causes.COUNTED_ROWS)
         return left_out is not False

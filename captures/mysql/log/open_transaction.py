@@ -9,7 +9,7 @@ from tidemark.backfill.keys import TouchedKeys
 from tidemark.captures.contract.causes import ROLLED_BACK, UNKNOWN_ROWS
 from tidemark.captures.contract.log import LogBatch, Transaction
 from tidemark.captures.mysql.log.events import Gtid
-from tidemark.captures.mysql.log.xa.pending import Prepared
+from tidemark.captures.mysql.log.prepared_transactions import Prepared
 from tidemark.captures.mysql.rows.row_sink import Sink
 from tidemark.captures.mysql.statements.tokens import Name
 from tidemark.captures.mysql.tables.logged_table import LoggedTable

@@ -11,16 +11,15 @@ from tidemark.captures.mysql.log import events
 from tidemark.captures.mysql.log.binlog_cursor import LogPlace, ReadTo
 from tidemark.captures.mysql.log.connection import LIMITS, BinlogConnection, StreamLimits
 from tidemark.captures.mysql.log.events import DamagedEvent, Event
-from tidemark.captures.mysql.log.logged_tables import LoggedTables
+from tidemark.captures.mysql.log.logged_tables import InSnapshot, LoggedTables
 from tidemark.captures.mysql.log.mapped_rows import TableMaps
 from tidemark.captures.mysql.log.open_transaction import OpenTransaction
+from tidemark.captures.mysql.log.prepared_transactions import Committing
 from tidemark.captures.mysql.log.row_events import ROW_EVENTS
 from tidemark.captures.mysql.log.statement_effects import StatementEffects, statement_place
 from tidemark.captures.mysql.log.transaction_control import Control, ControlStatement, control
 from tidemark.captures.mysql.log.transaction_payload import payload_events
-from tidemark.captures.mysql.log.xa.pending import Committing
-from tidemark.captures.mysql.log.xa.reread import not_recalled
-from tidemark.captures.mysql.log.xa.transactions import XaTransactions
+from tidemark.captures.mysql.log.xa_transactions import XaTransactions, not_recalled
 from tidemark.captures.mysql.tables.captured_tables import CapturedTables
 from tidemark.captures.mysql.terms.config import OnPartitionGone, OnStatement
 from tidemark.captures.mysql.terms.event_bytes import ByteText
@@ -41,6 +40,7 @@ class BinlogLog:
             again.
         start: Where to begin.
         tables: The captured tables.
+        in_snapshot: As of ``LoggedTables``.
         truncation: What a TRUNCATE becomes.
         on_statement: What is done where the log has a statement instead of rows.
         on_partition_gone: What is done where the rows of a partition go.
@@ -56,6 +56,7 @@ class BinlogLog:
         connect: Callable[[LogPosition], BinlogConnection],
         start: LogPosition,
         tables: CapturedTables,
+        in_snapshot: InSnapshot,
         *,
         truncation: Truncation,
         mariadb: bool,
@@ -77,7 +78,7 @@ class BinlogLog:
         committing = Committing(start.prepared, tables.still_prepared) if mariadb else None
         self._connection = self._connected(start)
         self._server = self._connection.server
-        self._tables = LoggedTables(tables, names_columns=self._connection.names_columns, mariadb=mariadb)
+        self._tables = LoggedTables(tables, in_snapshot, names_columns=self._connection.names_columns, mariadb=mariadb)
         self._statements = StatementEffects(
             tables, self._tables, mariadb=mariadb, on_statement=on_statement, on_partition_gone=on_partition_gone
         )

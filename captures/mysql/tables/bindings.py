@@ -1,4 +1,4 @@
-"""A bound table: its columns, its schema, its chunk query."""
+"""A bound table: its columns, its schema, its identity."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import ClassVar
 import orjson
 
 from tidemark.captures.contract.source import OpenedTable, ScanMethod
-from tidemark.captures.mysql.chunks.scan_target import ScanTarget
 from tidemark.captures.mysql.server.session import Session
 from tidemark.captures.mysql.tables.catalog import await_statements, folded, read_tables
 from tidemark.captures.mysql.tables.conversions import Definitions
@@ -227,17 +226,6 @@ class BoundTable(TableBinding):
     def opened(self) -> OpenedTable:
         """The table as the engine sees it."""
         return self._opened(self.binding)
-
-    def scan_target(self) -> ScanTarget:
-        by_name = {column.name: column for column in self.table.columns}
-        return ScanTarget(
-            table=self.table,
-            columns=self.captured,
-            # A key is made of the texts of its columns, whether or not documents can have them.
-            key=tuple(replace(by_name[name], on_bad_value="text") for name in self.key),
-            where=self.resource.where,
-            tinyint1_as_bool=self.tinyint1_as_bool,
-        )
 
     def truncation(self, cursor: str) -> bytes:
         """The captured line that empties the table downstream; nothing where the configuration ignores TRUNCATE."""

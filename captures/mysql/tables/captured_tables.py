@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from tidemark.captures.contract.source import Regained
-from tidemark.captures.mysql.chunks.scan_target import ScanTarget
-from tidemark.captures.mysql.chunks.snapshot_scan import SnapshotScan
-from tidemark.captures.mysql.chunks.snapshot_scans import SnapshotScans
 from tidemark.captures.mysql.server.replication import end_of_log
 from tidemark.captures.mysql.server.session import Session, asking
 from tidemark.captures.mysql.server.xa_recover import may_see_prepared, prepared_xids
@@ -34,8 +30,17 @@ from tidemark.captures.tables.truncation import Truncation
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.messages import Binding, Json, JsonObject
 
-if TYPE_CHECKING:
-    from tidemark.captures.mysql.log.stream import BinlogLog
+
+class TableLog(Protocol):
+    """The log, as the tables know it. ``position`` is how far it was read."""
+
+    position: int
+
+    def leave_out(self, binding: int) -> None:
+        """Passes over the rows of a binding from here on."""
+
+    def take_up(self, binding: int) -> None:
+        """The end of ``leave_out``, between transactions."""
 
 
 class CapturedTables:
@@ -50,7 +55,6 @@ class CapturedTables:
     Attributes:
         opened: The tables as the engine sees them.
         noted: The state's notes about them.
-        snapshots: The scans of those without a key.
         charsets: The server's character sets.
 
     Raises:
@@ -84,10 +88,9 @@ class CapturedTables:
         self._following: set[int] = set()
         self._left_out = {bound.binding for bound in self._bindings if bound.unfit is not None}
         self._returning: dict[int, tuple[tuple[object, ...], int]] = {}
-        self._log: BinlogLog | None = None
+        self._log: TableLog | None = None
         self.noted = NotedTables(self._bindings, identified=config.identifies_columns)
         self._bindings[:] = map(self._identified, self._bindings)
-        self.snapshots = SnapshotScans(partial(ReaderProcess, partial(SnapshotScan, config), self.target))
         self.opened = OpenedTables(bound.opened() for bound in self._bindings)
         for bound in list(self._bindings):
             self._announce(bound.binding)
@@ -125,11 +128,7 @@ class CapturedTables:
     def __getitem__(self, binding: int) -> BoundTable:
         return self._bindings[binding]
 
-    def target(self, binding: int) -> ScanTarget:
-        """What chunks of a table select. Readers' threads call it while the log's thread may change the columns."""
-        return self._bindings[binding].scan_target()
-
-    def follow(self, log: BinlogLog) -> None:
+    def follow(self, log: TableLog) -> None:
         """Sets the log that shows the tables."""
         self._log = log
 

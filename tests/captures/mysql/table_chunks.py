@@ -88,7 +88,7 @@ class TableChunks:
 
     @property
     def target(self) -> ScanTarget:
-        return self.binding.scan_target()
+        return ScanTarget.of(self.binding)
 
     def read(
         self,

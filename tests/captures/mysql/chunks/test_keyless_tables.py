@@ -24,6 +24,7 @@ from tidemark.backfill.range_scan import ChunkPlan
 from tidemark.captures.contract.capabilities import Begun
 from tidemark.captures.contract.chunk import ChunkRequest
 from tidemark.captures.mysql.chunks.fence import GtidFence, PositionFence, ServerFence
+from tidemark.captures.mysql.chunks.scan_target import ScanTarget
 from tidemark.captures.mysql.chunks.snapshot_scan import SnapshotScan
 from tidemark.captures.mysql.chunks.snapshot_scans import in_snapshot, shows_all
 from tidemark.captures.mysql.database import MysqlDatabase
@@ -269,7 +270,7 @@ def test_the_log_is_begun_anew_while_a_chunk_is_read(keyless: Database) -> None:
 
 def test_a_scan_goes_on_only_where_the_last_chunk_ended(keyless: Database) -> None:
     """What a chunk took from the snapshot that was of no use is gone: the rows would be missing."""
-    target = binding_of(keyless, "t", scan="snapshot").scan_target()
+    target = ScanTarget.of(binding_of(keyless, "t", scan="snapshot"))
     begin = ChunkRequest(0, ChunkPlan(None, (), scan=False, physical=True), 10)
     request = replace(begin, plan=replace(begin.plan, scan=True))
     with closing(SnapshotScan(parse_endpoint(keyless.config()))) as scan:

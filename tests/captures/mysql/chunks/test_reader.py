@@ -15,6 +15,7 @@ from tests.servers.deadline import wait_until
 from tests.servers.mariadb import Database
 from tidemark.backfill.keys import key_from_texts
 from tidemark.captures.contract.errors import TableAltered, TableAway
+from tidemark.captures.mysql.chunks.scan_target import ScanTarget
 from tidemark.captures.mysql.values.types import key_text, text_of_key
 from tidemark.protocol.errors import SourceError
 
@@ -294,7 +295,7 @@ def test_texts_that_are_no_keys_never_reach_a_statement(binlog_database: Databas
         binlog_database,
         "CREATE TABLE t (id INT PRIMARY KEY, e ENUM('a') NOT NULL, d DATE NOT NULL, f DOUBLE NOT NULL)",
     )
-    target = binding_of(binlog_database, "t", key=["id", "e", "d", "f"]).scan_target()
+    target = ScanTarget.of(binding_of(binlog_database, "t", key=["id", "e", "d", "f"]))
     for place in range(4):
         if place == 3 and text == "1e9":
             continue

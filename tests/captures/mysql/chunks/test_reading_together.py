@@ -28,7 +28,7 @@ class Together:
     def __init__(self, database: Database, reader: SelectChunkReader) -> None:
         self.database = database
         self.reader = reader
-        self.targets = [binding_of(database, f"t{number}").scan_target() for number in range(TABLES)]
+        self.targets = [ScanTarget.of(binding_of(database, f"t{number}")) for number in range(TABLES)]
 
     def read(self, *targets: ScanTarget) -> list[Chunk | None]:
         asked = targets or self.targets
@@ -82,7 +82,7 @@ def test_one_that_is_locked_has_the_others_wait_for_a_moment_only(binlog_databas
 def test_one_that_was_altered_or_has_no_transactions_is_left_out(binlog_database: Database) -> None:
     with together(binlog_database) as tables:
         run(binlog_database, "ALTER TABLE t3 ADD w INT", "ALTER TABLE t4 ENGINE = MyISAM")
-        tables.targets[4] = binding_of(binlog_database, "t4").scan_target()
+        tables.targets[4] = ScanTarget.of(binding_of(binlog_database, "t4"))
         chunks = tables.read()
         assert [place for place, chunk in enumerate(chunks) if chunk is None] == [3, 4]
 

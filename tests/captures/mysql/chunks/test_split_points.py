@@ -66,7 +66,7 @@ def fill(database: Database, of: str, value: str, table: str = "t") -> ScanTarge
             f" SELECT {value}, n FROM (SELECT a.i * 100 + b.i AS n FROM r a, r b) numbers WHERE n < {ROWS}"
         )
         cursor.execute(f"ANALYZE TABLE {table}")
-    return binding_of(database, table).scan_target()
+    return ScanTarget.of(binding_of(database, table))
 
 
 def ranges(session: Session, target: ScanTarget, bounds: list[Key]) -> list[list[int]]:
@@ -116,8 +116,8 @@ def test_what_is_equal_to_the_server_is_never_cut(binlog_database: Database) -> 
         "INSERT INTO t VALUES ('a', 1), ('A', 2), ('\u00e4', 3)",
         "CREATE TABLE one (k VARCHAR(9) PRIMARY KEY)",
     )
-    target = binding_of(binlog_database, "t").scan_target()
-    one = binding_of(binlog_database, "one").scan_target()
+    target = ScanTarget.of(binding_of(binlog_database, "t"))
+    one = ScanTarget.of(binding_of(binlog_database, "one"))
     with session_on(binlog_database) as session:
         found = ranges(session, target, split(session, target, None, None, 3))
         assert [n for rows in found for n in rows] == [1, 2, 3] and all(found)
@@ -128,7 +128,7 @@ def test_what_is_equal_to_the_server_is_never_cut(binlog_database: Database) -> 
 
 def test_a_table_that_somebody_locks_is_not_cut(binlog_database: Database) -> None:
     run(binlog_database, "CREATE TABLE t (a INT PRIMARY KEY)", "INSERT INTO t VALUES (1), (2), (50), (100)")
-    target = binding_of(binlog_database, "t").scan_target()
+    target = ScanTarget.of(binding_of(binlog_database, "t"))
     limit = "max_statement_time" if not binlog_database.is_mysql else "max_execution_time"
     with session_on(binlog_database) as session, session_on(binlog_database) as locker:
         before = session.rows(f"SELECT @@lock_wait_timeout, @@{limit}")

@@ -65,7 +65,6 @@ class OneTable(CapturedTables):
 
     def __init__(self) -> None:
         self.charsets = KnownCharsets(unasked)
-        self.snapshots = SnapshotScans(unasked)
 
     def bound(self, schema: str, table: str) -> BoundTable | None:
         return BOUND if (schema, table) == ("shop", "t") else None
@@ -176,7 +175,10 @@ def reading(server: BinlogServer, start: LogPosition = START, limits: StreamLimi
     def connected(position: LogPosition) -> BinlogConnection:
         return BinlogConnection(connect(config), 99, position, limits=limits)
 
-    reader = Reader(BinlogLog(connected, start, OneTable(), truncation=Truncation.EMIT, mariadb=False, limits=limits))
+    tables, in_snapshot = OneTable(), SnapshotScans(unasked).leaves_out
+    reader = Reader(
+        BinlogLog(connected, start, tables, in_snapshot, truncation=Truncation.EMIT, mariadb=False, limits=limits)
+    )
     try:
         yield reader
     finally:

@@ -445,9 +445,11 @@ def test_a_place_that_the_log_does_not_have_is_an_error(
         def connected(position: LogPosition) -> BinlogConnection:
             return BinlogConnection(connect(config), 4712, position)
 
-        tables = log.source.captured
+        tables, in_snapshot = log.source.captured, log.source.snapshots.leaves_out
         with (
-            closing(BinlogLog(connected, start, tables, truncation=Truncation.EMIT, mariadb=not mysql)) as other,
+            closing(
+                BinlogLog(connected, start, tables, in_snapshot, truncation=Truncation.EMIT, mariadb=not mysql)
+            ) as other,
             pytest.raises(SourceError) as caught,
         ):
             # A descriptor that is always ready, as /dev/null is, has reads return before the server has answered.

@@ -14,7 +14,7 @@ from tests.captures.mysql.table_chunks import prepare_xa, run
 from tests.servers.deadline import wait_until
 from tests.servers.mariadb import MARIADB, MYSQL, Database
 from tidemark.captures.contract.errors import LostPosition
-from tidemark.captures.mysql.log.xa.reread import Recall
+from tidemark.captures.mysql.log.xa_transactions import Recall
 from tidemark.captures.mysql.terms.gtid import MysqlGtids
 from tidemark.captures.mysql.terms.position import LogPosition, PreparedPlace
 

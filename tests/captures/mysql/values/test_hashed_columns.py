@@ -12,6 +12,7 @@ from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.table_chunks import binding_of, run, session_on, table_chunks
 from tests.conformance.mysql_literals import Case, cases_of
 from tests.servers.mariadb import Database
+from tidemark.captures.mysql.chunks.scan_target import ScanTarget
 from tidemark.captures.mysql.database import MysqlDatabase
 from tidemark.captures.mysql.rows.logged_values import value_reader
 from tidemark.captures.mysql.rows.table_map import JSON, LoggedColumn
@@ -87,7 +88,7 @@ def test_the_schema_says_so(binlog_database: Database) -> None:
         "description": "Secret. Not the value, but its salted SHA-256 in hexadecimal.",
     }
     assert members["m"]["type"] == "string" and "contentEncoding" not in members["m"]
-    assert SALT not in repr(binding) and repr(SALT.encode()) not in repr(binding.scan_target())
+    assert SALT not in repr(binding) and repr(SALT.encode()) not in repr(ScanTarget.of(binding))
 
 
 @pytest.mark.parametrize(

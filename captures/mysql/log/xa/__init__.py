@@ -1,1 +1,0 @@
-"""XA transactions in the binary log of MySQL and MariaDB."""
