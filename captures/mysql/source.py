@@ -28,7 +28,7 @@ from tidemark.captures.mysql.server.replication import end_of_log
 from tidemark.captures.mysql.server.session import asking, connect
 from tidemark.captures.mysql.server.xa_recover import XA, prepared_transactions
 from tidemark.captures.mysql.tables.captured_tables import CapturedTables
-from tidemark.captures.mysql.tables.table_fingerprint import MEMBER
+from tidemark.captures.mysql.tables.noted_tables import MEMBER
 from tidemark.captures.mysql.terms.config import EndpointConfig, ResourceConfig, replica_id
 from tidemark.captures.mysql.terms.position import OFFSET_BITS, LogPosition, parse_position, position
 from tidemark.captures.readers.reader_process import ReaderProcess

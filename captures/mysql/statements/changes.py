@@ -7,10 +7,30 @@ from __future__ import annotations
 
 from tidemark.captures.mysql.statements.actions import Action, Alteration, Change, single
 from tidemark.captures.mysql.statements.alter import alter
-from tidemark.captures.mysql.statements.harmless import NO_TABLES, OTHER_OBJECTS
 from tidemark.captures.mysql.statements.sql_mode import NONE, SqlMode
 from tidemark.captures.mysql.statements.tokens import END, Tokens, statement_tokens
 from tidemark.captures.mysql.statements.writes import WRITES, anything, names
+
+_OBJECTS = """
+    VIEW TRIGGER FUNCTION PROCEDURE EVENT AGGREGATE PACKAGE LIBRARY DEFINER ALGORITHM SQL USER ROLE SERVER DATABASE
+    SCHEMA SEQUENCE TABLESPACE LOGFILE UNDO INSTANCE RESOURCE REFERENCE JSON PREPARE CATALOG MATERIALIZED
+"""
+"""What is created, altered and dropped besides tables and indexes. Views, triggers and routines may begin with the
+words of how they are carried out."""
+
+_OTHERS = frozenset(_OBJECTS.split())
+_OTHER_OBJECTS = {"CREATE": _OTHERS, "ALTER": _OTHERS, "DROP": _OTHERS - {"DATABASE", "SCHEMA"}, "RENAME": {"USER"}}
+"""By the verb, the words after it of statements that change no table: they may name some, or use their names."""
+
+_VERBS = """
+    GRANT REVOKE SHOW DESCRIBE DESC EXPLAIN HELP USE TABLE HANDLER CHECK CHECKSUM OPTIMIZE FLUSH CACHE KILL LOCK UNLOCK
+    INSTALL UNINSTALL PREPARE DEALLOCATE PURGE RESET CHANGE START STOP SHUTDOWN RESTART CLONE BACKUP BINLOG BEGIN COMMIT
+    ROLLBACK SAVEPOINT RELEASE XA SIGNAL RESIGNAL GET
+"""
+
+_NO_TABLES = {"", *_VERBS.split()}
+"""Verbs of statements about accounts, the server, sessions and transactions, and of those that read tables or rebuild
+them as they are. What they carry out besides, such as the rows of BINLOG, is in the log on its own."""
 
 
 def changes(text: bytes, schema: str, mode: SqlMode = NONE, *, mariadb: bool = False) -> list[Change]:
@@ -28,7 +48,7 @@ def changes(text: bytes, schema: str, mode: SqlMode = NONE, *, mariadb: bool = F
             if token.upper == "FOR":
                 break
         verb = statement.take().upper
-    if verb in NO_TABLES or statement.peek().upper in OTHER_OBJECTS.get(verb, ()):
+    if verb in _NO_TABLES or statement.peek().upper in _OTHER_OBJECTS.get(verb, ()):
         return []
     return _READERS.get(verb, _unknown)(statement)
 
@@ -52,7 +72,7 @@ def _create(statement: Tokens) -> list[Change]:
         return [*single(action, statement.name()), *(_selected(statement) if not temporary else ())]
     if statement.accept("INDEX"):
         return _index(statement, unique=unique)
-    return [] if statement.peek().upper in OTHER_OBJECTS["CREATE"] else _unknown(statement)
+    return [] if statement.peek().upper in _OTHER_OBJECTS["CREATE"] else _unknown(statement)
 
 
 _BEFORE_CREATED = ("UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR", "ONLINE", "OFFLINE", "TEMPORARY")

@@ -13,13 +13,12 @@ from tidemark.captures.mysql.server.xa_recover import may_see_prepared, prepared
 from tidemark.captures.mysql.statements.actions import Alteration
 from tidemark.captures.mysql.tables.bindings import BoundTable, absent, bound_tables
 from tidemark.captures.mysql.tables.catalog import folded
-from tidemark.captures.mysql.tables.column_identities import ColumnIdentities
 from tidemark.captures.mysql.tables.constants import constants
 from tidemark.captures.mysql.tables.conversions import Definitions
 from tidemark.captures.mysql.tables.followed_columns import followed, same_names
 from tidemark.captures.mysql.tables.layouts import LayoutParts, layout, read_layout
+from tidemark.captures.mysql.tables.noted_tables import ColumnIdentities, NotedTables
 from tidemark.captures.mysql.tables.prerequisites import definition_failures
-from tidemark.captures.mysql.tables.table_fingerprint import NotedTables
 from tidemark.captures.mysql.terms.columns import Column, Table
 from tidemark.captures.mysql.terms.config import EndpointConfig, ResourceConfig
 from tidemark.captures.mysql.values.charsets import Charsets

@@ -25,7 +25,7 @@ from tidemark.captures.mysql.log.stream import BinlogLog
 from tidemark.captures.mysql.server.session import connect
 from tidemark.captures.mysql.tables.bindings import BoundTable
 from tidemark.captures.mysql.tables.captured_tables import CapturedTables
-from tidemark.captures.mysql.tables.column_identities import ColumnIdentities
+from tidemark.captures.mysql.tables.noted_tables import ColumnIdentities
 from tidemark.captures.mysql.terms.columns import Column, Table
 from tidemark.captures.mysql.terms.config import parse_endpoint, parse_resource
 from tidemark.captures.mysql.terms.gtid import MysqlGtids

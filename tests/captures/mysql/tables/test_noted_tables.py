@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemark.captures.mysql.statements.actions import Alteration
-from tidemark.captures.mysql.tables.column_identities import ColumnIdentities
+from tidemark.captures.mysql.tables.noted_tables import ColumnIdentities
 
 NAMES = ["a", "b", "c", "a#1", "b#1"]
 
