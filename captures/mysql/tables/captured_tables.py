@@ -22,7 +22,6 @@ from tidemark.captures.mysql.tables.prerequisites import definition_failures
 from tidemark.captures.mysql.terms.columns import Column, Table
 from tidemark.captures.mysql.terms.config import EndpointConfig, ResourceConfig
 from tidemark.captures.mysql.values.charsets import Charsets
-from tidemark.captures.readers.reader_process import ReaderProcess
 from tidemark.captures.tables.opened_tables import OpenedTables
 from tidemark.captures.tables.table_binding import check_any_fit
 from tidemark.captures.tables.truncation import Truncation
