@@ -38,6 +38,7 @@ from tidemark.captures.postgres.server.waiting import running_before
 from tidemark.captures.postgres.tables.snapshots import Snapshot, SnapshotFence
 from tidemark.captures.postgres.tables_that_change.captured_tables import CapturedTables
 from tidemark.captures.postgres.tables_that_change.publishing import Publishing
+from tidemark.captures.postgres.tables_that_change.told_tables import ToldTables
 from tidemark.captures.readers.reader_process import ReaderProcess
 from tidemark.captures.rows.captured_line import Emissions
 from tidemark.protocol.errors import SourceError
@@ -84,7 +85,7 @@ class PostgresSource(SplitsPages, ReadsInSnapshots):
         self._fences = FenceTaker(self._session, read_only=config.read_only)
         self._standby = in_recovery(self._session)
         try:
-            self.followed = CapturedTables(config, bindings, resources, self._session, self.end_of_log)
+            self.followed = ToldTables(config, bindings, resources, self._session, self.end_of_log)
         except BaseException:
             self._session.close()
             raise

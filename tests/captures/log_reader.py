@@ -36,6 +36,7 @@ class LogReader(Generic[S, L]):
         schemas: What was announced, in order, without those that repeat what was known of their table: such a one only
             marks where a table was looked at, which depends on time.
         transactions: Those that changed captured tables.
+        causes: The names of ``LogBatch.causes``, of all bindings, as they came.
         restarted, to_read_again, changed, set_aside, away, passed: As ``LogBatch`` has them, over everything read.
         read_sizes: Bytes of output of each read.
         failures: Codes of the errors after which the log was reconnected.
@@ -53,6 +54,7 @@ class LogReader(Generic[S, L]):
         self.schemas: list[Document] = []
         self._known: dict[int, Document] = {}  # By binding.
         self.transactions: list[Transaction] = []
+        self.causes: list[str] = []
         self.restarted: set[int] = set()
         self.to_read_again: set[int] = set()
         self.changed: set[int] = set()
@@ -78,6 +80,7 @@ class LogReader(Generic[S, L]):
         if self.acknowledging and self.log.between_transactions:
             self.log.acknowledge(self.log.position)
         self.transactions += batch.transactions
+        self.causes += (cause.name for causes in batch.causes.values() for cause in causes)
         self.restarted |= batch.restarted
         self.to_read_again |= batch.read_again
         self.changed |= batch.changed

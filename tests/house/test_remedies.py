@@ -14,12 +14,14 @@ POSTGRES = "tests/captures/postgres/server/test_remedies.py"
 STANDBY = "tests/captures/postgres/server/test_standby.py"
 PLATFORMS = "tests/captures/postgres/server/test_prerequisites.py"
 RESUMPTION = "tests/captures/postgres/server/test_resumption.py"
+TRIGGER = "tests/captures/postgres/server/test_rewrite_trigger.py"
 MYSQL = "tests/captures/mysql/server/test_remedies.py"
 STREAMS = "tests/captures/postgres/log/test_left_streams.py"
 OF_ALL = "tests/conformance/test_remedies.py"
 
 EXECUTED = {
     # X stands for what the error knows.
+    "ALTER EVENT TRIGGER tidemark_note_rewrite ENABLE ALWAYS;": TRIGGER,
     "ALTER PUBLICATION X ADD TABLE X;": POSTGRES,
     "ALTER PUBLICATION X DROP TABLE X;": POSTGRES,
     "ALTER PUBLICATION X SET (publish = 'insert, update, delete, truncate');": POSTGRES,
@@ -34,6 +36,11 @@ EXECUTED = {
     "ALTER TABLE X REPLICA IDENTITY DEFAULT;": POSTGRES,
     "ALTER TABLE X REPLICA IDENTITY FULL;": POSTGRES,
     "ALTER TABLE X SET LOGGED;": POSTGRES,
+    "CREATE EVENT TRIGGER tidemark_note_rewrite ON table_rewrite EXECUTE FUNCTION tidemark.note_rewrite();": TRIGGER,
+    "CREATE FUNCTION tidemark.note_rewrite() RETURNS event_trigger LANGUAGE plpgsql SECURITY DEFINER "
+    "SET search_path = pg_catalog, pg_temp AS $tidemark$X$tidemark$;": TRIGGER,
+    "DROP EVENT TRIGGER IF EXISTS tidemark_note_rewrite;": TRIGGER,
+    "DROP FUNCTION IF EXISTS tidemark.note_rewrite();": TRIGGER,
     "DROP USER ''@'HOST';": MYSQL,
     "DROP USER X;": MYSQL,
     "FLUSH PRIVILEGES;": MYSQL,

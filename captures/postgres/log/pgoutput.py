@@ -20,8 +20,9 @@ UPDATE = ord("U")
 DELETE = ord("D")
 TRUNCATE = ord("T")
 RELATION = ord("R")
-IGNORED = frozenset(b"YOM")
-"""Type (what an oid is called), Origin and logical Message: nothing that a document shows depends on them."""
+MESSAGE = ord("M")
+IGNORED = frozenset(b"YO")
+"""Type (what an oid is called) and Origin: nothing that a document shows depends on them."""
 
 _BEGIN = struct.Struct(">QqI")
 _COMMIT = struct.Struct(">BQQq")

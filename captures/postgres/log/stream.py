@@ -19,6 +19,7 @@ from tidemark.captures.postgres.log.connection import LIMITS, POSTGRES_EPOCH, Re
 from tidemark.captures.postgres.log.relations import Relations
 from tidemark.captures.postgres.log.transcoded_rows import transcoded_row
 from tidemark.captures.postgres.rows.generated_source import Misfit
+from tidemark.captures.postgres.tables.rewrite_messages import Reason, note_rewrite
 from tidemark.captures.postgres.tables.table_contract import BoundRelation, Tables
 from tidemark.captures.rows.captured_line import opening, without_columns
 from tidemark.captures.tables.bad_values import BadValues
@@ -99,6 +100,8 @@ class PgoutputLog:
         self._returned = 0
         self._resuming = False
         self._given_up: set[int] = set()
+        self._rewrites: dict[int, Reason] = {}  # Of the present transaction, by the relation's oid.
+        self._told = False  # The transaction that was read last rewrote captured tables.
         self._failure: SourceError | None = None
         self.position = position
         self.between_transactions = True
@@ -213,7 +216,7 @@ class PgoutputLog:
                     self._changes += 1
                 else:
                     self._message(message, lsn, batch)
-                    if raw >= limit and self.between_transactions:
+                    if (raw >= limit or self._told) and self.between_transactions:
                         break
                 if raw >= limit + NEAR_END_BYTES:
                     break
@@ -278,6 +281,7 @@ class PgoutputLog:
             self.position = pgoutput.read_commit_end(message)
             self.committed_at = self._begin.commit_time / 1e6 + POSTGRES_EPOCH
             self.between_transactions = True
+            self._told = bool(self._rewrites) and self._tables.rewritten(self._rewrites, self._begin.xid)
             if self._dirty:
                 batch.transactions.append(self._current)
         elif kind == pgoutput.RELATION:
@@ -297,11 +301,14 @@ class PgoutputLog:
                     elif oid in self._relations.left_out:
                         batch.passed.add(self._relations.left_out[oid])
             self._changes += 1
+        elif kind == pgoutput.MESSAGE:
+            note_rewrite(message, self._rewrites)
         elif kind not in pgoutput.IGNORED:
             raise pgoutput.unknown_message(message)
 
     def _start(self, begin: pgoutput.Begin) -> None:
         self.between_transactions = False
+        self._rewrites.clear()
         if self._resuming:
             self._resuming = False
             if begin != self._begin:

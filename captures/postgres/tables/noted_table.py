@@ -55,6 +55,7 @@ class Shown(msgspec.Struct, frozen=True, omit_defaults=True):
         unsure: It is not known which columns rows of the log have.
         truncated: The last transaction that has a TRUNCATE; empty without one.
         partitions: New ones with rows: the first transaction, and the name.
+        rewritten: Why an ALTER TABLE rewrote the table, as messages in the log tell: bits of ``Reason``.
     """
 
     labels: tuple[tuple[int, str], ...] = ()
@@ -63,6 +64,7 @@ class Shown(msgspec.Struct, frozen=True, omit_defaults=True):
     unsure: bool = False
     truncated: str = ""
     partitions: dict[str, Partition] = {}
+    rewritten: int = 0
 
 
 NOTHING_SHOWN = Shown()

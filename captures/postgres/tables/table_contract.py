@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -11,6 +11,7 @@ from tidemark.backfill.keys import TouchedKeys
 from tidemark.captures.contract.table_changes import Cause
 from tidemark.captures.postgres.rows.log_decoder import LogDecoder, Relation
 from tidemark.captures.postgres.tables.counted_scans import Base
+from tidemark.captures.postgres.tables.rewrite_messages import Reason
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.messages import JsonObject
 
@@ -61,6 +62,17 @@ class Tables(Protocol):
 
     def truncated(self, binding: int, transaction: int) -> None:
         """A transaction has a TRUNCATE of it."""
+
+    def rewritten(self, reasons: Mapping[int, Reason], transaction: int) -> bool:
+        """A transaction, which has been read to its end, tells that an ALTER TABLE rewrote relations in it.
+
+        Args:
+            reasons: Why, by the relation's oid. Anybody may have written them.
+            transaction: Its id, in 32 bits.
+
+        Returns:
+            Whether ``altered`` is to be asked before more of the log is read: captured tables are among them.
+        """
 
     def away(self) -> dict[int, SourceError]:
         """Tables that were found since this was asked last not to be as they can be captured, and why."""

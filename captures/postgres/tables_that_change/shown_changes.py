@@ -26,6 +26,7 @@ from tidemark.captures.postgres.catalog.table_record import (
 from tidemark.captures.postgres.rows.log_decoder import Relation
 from tidemark.captures.postgres.tables.bindings import PostgresBinding
 from tidemark.captures.postgres.tables.noted_table import NotedTable, Pair
+from tidemark.captures.postgres.tables.rewrite_messages import Reason
 from tidemark.captures.postgres.tables.table_contract import ShownPartition
 from tidemark.captures.postgres.tables_that_change.column_identities import noted_columns
 from tidemark.captures.postgres.values.enum_labels import EnumLabels
@@ -77,6 +78,10 @@ class ShownNames:
         self._found = found
         self._changed = False
         self._labels: dict[int, list[tuple[int, str]]] = {}  # By binding, those that came since they were noted.
+
+    def rewritten(self, binding: PostgresBinding, reason: Reason) -> None:
+        """Notes that the log says that an ALTER TABLE rewrote the table."""
+        self._keep(binding, with_rewrite(binding.noted, reason))
 
     def note(self, binding: PostgresBinding, relation: Relation | None = None, *, sure: bool = True) -> None:
         """Notes what the bound table, or a relation of it, has and its fingerprint lacks.
@@ -170,6 +175,17 @@ def with_partition(noted: NotedTable, oid: int, transaction: int, name: str) -> 
     if str(oid) in (noted.partitions or ()) or str(oid) in noted.shown.partitions:
         return noted
     return _with(noted, partitions={**noted.shown.partitions, str(oid): Partition(str(transaction), name)})
+
+
+def with_rewrite(noted: NotedTable, reason: Reason) -> NotedTable:
+    """The fingerprint with a reason for which a message in the log says that the table was rewritten."""
+    reasons = noted.shown.rewritten | int(reason)
+    return noted if reasons == noted.shown.rewritten else _with(noted, rewritten=reasons)
+
+
+def column_was_rewritten(noted: NotedTable) -> bool:
+    """Whether a message in the log says that the table was rewritten for a column that it had."""
+    return bool(noted.shown.rewritten & Reason.COLUMN)
 
 
 def is_unsure(noted: NotedTable) -> bool:

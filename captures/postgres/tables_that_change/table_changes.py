@@ -158,6 +158,14 @@ COLUMN_WRITTEN = TableChange(
     Consequence.READ_AGAIN,
     avoid="Add a column of the new type, and fill it by UPDATE; use UPDATE alone in place of `USING`.",
 )
+COLUMN_REWRITTEN = TableChange(
+    "column_rewritten",
+    "The same, and the [event trigger](#the-event-trigger-on-rewrites) says that an ALTER TABLE rewrote the table for "
+    "a column",
+    f"the log, where that was committed; {_LOOKED_AT}",
+    Consequence.READ_AGAIN,
+    avoid=COLUMN_WRITTEN.avoid,
+)
 KEY_ORDER = TableChange(
     "key_order",
     "A column of the key has another collation: a scan by key goes in its order",

@@ -12,6 +12,7 @@ from tidemark.captures.postgres.tables.noted_table import NotedColumn, NotedTabl
 from tidemark.captures.postgres.tables_that_change import table_changes as changes
 from tidemark.captures.postgres.tables_that_change.shown_changes import (
     added_otherwise,
+    column_was_rewritten,
     columns_are_gone,
     is_unsure,
     labels_are_gone,
@@ -188,7 +189,8 @@ def _of_columns(
             if otherwise:
                 found.append(changes.COLUMN_RENAMED)
         else:
-            found = list(_altered(known, column, resource, None if in_key else followed, rewritten=rewritten))
+            found = list(_altered(known, column, resource, None if in_key else followed))
+            found += _written(noted, known, column, rewritten=rewritten)
             if gone and not found and known.written != column.written:
                 found.append(changes.COLUMN_RENAMED)  # And renamed back.
         if unsure and (known is None or _is_touched(known, column)):
@@ -225,7 +227,7 @@ def _added_as_told(
 
 
 def _altered(
-    known: NotedColumn, column: ColumnRecord, resource: ResourceConfig, handling: Handling | None, *, rewritten: bool
+    known: NotedColumn, column: ColumnRecord, resource: ResourceConfig, handling: Handling | None
 ) -> Iterable[TableChange]:
     if known.collation not in (0, column.collation):
         yield changes.KEY_ORDER
@@ -235,7 +237,13 @@ def _altered(
         yield changes.INCLUDED
     if known.name != column.name and (handling is None or handling(known.name) != handling(column.name)):
         yield changes.COLUMN_RENAMED
-    if not same_type(known.type, column.type) or (rewritten and known.written != column.written):
+
+
+def _written(noted: NotedTable, known: NotedColumn, column: ColumnRecord, *, rewritten: bool) -> Iterable[TableChange]:
+    """The change of a column's values in rows that were there."""
+    if rewritten and known.written != column.written:
+        yield changes.COLUMN_REWRITTEN if column_was_rewritten(noted) else changes.COLUMN_WRITTEN
+    elif not same_type(known.type, column.type):
         yield changes.COLUMN_WRITTEN
 
 

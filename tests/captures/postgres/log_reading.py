@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
+from types import MappingProxyType
 from typing import Any
 
 from tests.captures.log_reader import LogReader
@@ -30,9 +31,19 @@ def binding(table: str, **resource: Any) -> Binding:
 
 
 @contextmanager
-def capturing(database: Database, *tables: str, limits: StreamLimits = LIMITS, **config: Any) -> Iterator[PostgresLog]:
-    """Applies a capture of these tables, opens it, and reads its log from the slot's position on."""
-    bound = [binding(table) for table in tables]
+def capturing(
+    database: Database,
+    *tables: str,
+    limits: StreamLimits = LIMITS,
+    resource: Mapping[str, Any] = MappingProxyType({}),
+    **config: Any,
+) -> Iterator[PostgresLog]:
+    """Applies a capture of these tables, opens it, and reads its log from the slot's position on.
+
+    Args:
+        resource: Options of every table.
+    """
+    bound = [binding(table, **resource) for table in tables]
     settings = {**database.config(), "slot": database.name[-60:], **config}
     begin(PostgresDatabase(), CaptureSpec(config=settings, bindings=bound))
     resources = [parse_resource(one.resource_config) for one in bound]

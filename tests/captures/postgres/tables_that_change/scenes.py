@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tidemark.captures.contract.table_changes import TableChange
+from tidemark.captures.postgres.server.rewrite_trigger import SCRIPT
 from tidemark.captures.postgres.tables_that_change import kept_values
 from tidemark.captures.postgres.tables_that_change import table_changes as changes
 from tidemark.captures.postgres.tables_that_change.kept_values import KeepsValues
@@ -172,6 +173,14 @@ SCENES: dict[TableChange | KeepsValues, Scene] = {
             ["ALTER TABLE t ALTER a TYPE int USING 7"],
             ["ALTER TABLE t ALTER a TYPE int USING a + 1"],
         )
+    ),
+    changes.COLUMN_REWRITTEN: Scene(
+        _in_turn(
+            ["ALTER TABLE t ALTER a TYPE text USING 'n' || a"],
+            ["ALTER TABLE t ALTER a TYPE int USING 7"],
+            ["ALTER TABLE t ALTER a TYPE int USING a + 1"],
+        ),
+        create=[SCRIPT, *_PLAIN],
     ),
     changes.KEY_ORDER: Scene(
         _in_turn(['ALTER TABLE t ALTER id TYPE text COLLATE "C"'], ["ALTER TABLE t ALTER id TYPE text"]),

@@ -1,0 +1,75 @@
+"""The optional event trigger that writes into the log which table an ALTER TABLE rewrites, and why.
+
+It runs with every ALTER TABLE that rewrites a table, whoever runs it, and cannot fail one. Its message has the table's
+oid and the reason, and never the statement, which may hold a password.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import psycopg
+
+_BODY = """
+BEGIN
+    PERFORM pg_catalog.pg_logical_emit_message(
+        true, 'tidemark.table_rewrite',
+        c.oid::pg_catalog.text || ' ' || pg_catalog.pg_event_trigger_table_rewrite_reason()::pg_catalog.text)
+    FROM pg_catalog.pg_class c
+    WHERE c.oid = pg_catalog.pg_event_trigger_table_rewrite_oid() AND c.relkind = 'r' AND c.relpersistence <> 't';
+EXCEPTION WHEN OTHERS THEN
+    NULL; -- What is done to the table is more important than this message.
+END;
+"""
+
+REMOVE = """\
+DROP EVENT TRIGGER IF EXISTS tidemark_note_rewrite;
+DROP FUNCTION IF EXISTS tidemark.note_rewrite();
+"""
+"""The statements that remove it. The schema stays, which may hold other things."""
+
+# A function that somebody else made is not replaced but dropped: it would remain theirs.
+SCRIPT = f"""\
+BEGIN;
+{REMOVE}\
+CREATE SCHEMA IF NOT EXISTS tidemark;
+CREATE FUNCTION tidemark.note_rewrite() RETURNS event_trigger
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $tidemark${_BODY}$tidemark$;
+CREATE EVENT TRIGGER tidemark_note_rewrite ON table_rewrite EXECUTE FUNCTION tidemark.note_rewrite();
+ALTER EVENT TRIGGER tidemark_note_rewrite ENABLE ALWAYS;
+COMMIT;
+"""
+"""Creates it, or replaces it by this version. A superuser runs it, in the captured database."""
+
+_FOUND = """
+SELECT e.evtenabled::text = 'A',
+       e.evtevent = 'table_rewrite' AND e.evttags IS NULL AND p.prosrc = %s AND p.prosecdef
+           AND l.lanname = 'plpgsql' AND p.proconfig = ARRAY['search_path=pg_catalog, pg_temp']
+FROM pg_catalog.pg_event_trigger e
+JOIN pg_catalog.pg_proc p ON p.oid = e.evtfoid
+JOIN pg_catalog.pg_language l ON l.oid = p.prolang
+WHERE e.evtname = 'tidemark_note_rewrite'
+"""
+
+
+class Trigger(Enum):
+    """What there is of it in the database."""
+
+    ABSENT = "absent"
+    DISABLED = "disabled"
+    """It does not run in every session."""
+    OTHER = "other"
+    """Another version of it."""
+    PRESENT = "present"
+
+
+def trigger_of(session: psycopg.Connection) -> Trigger:
+    """The event trigger of the database. Raises psycopg.Error."""
+    found = session.execute(_FOUND, [_BODY]).fetchone()
+    if found is None:
+        return Trigger.ABSENT
+    always, same = found
+    if not same:
+        return Trigger.OTHER
+    return Trigger.PRESENT if always else Trigger.DISABLED
