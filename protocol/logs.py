@@ -29,6 +29,9 @@ CONTROL = "control"
 LEFT_OUT = "leftOut"
 """``eventType`` of the line by which a connector says why a discovered table is disabled."""
 
+OPTIONAL_SQL = "optionalSql"
+"""``eventType`` of the line by which a connector gives statements that improve a capture, and that nothing needs."""
+
 _LEVELS = {"warn": "warning", "panic": "fatal", "critical": "fatal"}
 _ALARMING = re.compile(r"error|failed|panic|timeout|unable|unrecogni[sz]ed", re.IGNORECASE)
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -198,6 +201,15 @@ def log_failure(logger: logging.Logger, error: TidemarkError) -> None:
 def log_left_out(logger: logging.Logger, name: str, reason: str) -> None:
     """Logs why a table, by its recommended name, is discovered as disabled."""
     logger.info("%s is left out: %s", name, reason, extra={"eventType": LEFT_OUT, "table": name, "reason": reason})
+
+
+def log_optional_sql(logger: logging.Logger, what: str, statements: str) -> None:
+    """Logs statements that nothing needs, with comments in SQL that say what they give and how to remove it.
+
+    Args:
+        what: What they make, in a sentence without a full stop.
+    """
+    logger.info("%s", what, extra={"eventType": OPTIONAL_SQL, "sql": statements})
 
 
 class LogLine(BaseModel):

@@ -22,6 +22,7 @@ from tidemark.captures.postgres.server.config import (
     with_names,
 )
 from tidemark.captures.postgres.server.positions import LOC_PARTS
+from tidemark.captures.postgres.server.rewrite_trigger import tell_of_trigger
 from tidemark.captures.postgres.server.session import LONG_ANSWER_SECONDS, asking, connect, despite_deadlocks
 from tidemark.captures.postgres.server.slot_ownership import NOBODY, Owner
 from tidemark.captures.postgres.source import PostgresSource
@@ -92,6 +93,7 @@ class PostgresDatabase(TableDatabase[EndpointConfig, ResourceConfig, psycopg.Con
     def standing(
         self, session: psycopg.Connection, endpoint: EndpointConfig, *, running: bool
     ) -> Iterable[SourceError]:
+        tell_of_trigger(session)
         return standing_failures(session, endpoint, self._owner, self._state, running=running)
 
     def validate(self, config: JsonObject, bindings: Sequence[Binding]) -> list[list[str]]:

@@ -207,4 +207,10 @@ CODES = (
         "go, set on_partition_gone: reread, which reads the table again each time; for this time, run tidemark backfill "
         "with --truncate.",
     ),
+    manual(
+        "TM-PG-045",
+        "The event trigger on rewrites is disabled, or another version",
+        "A capture works without it. Enable it by the statement in the warning, replace it by the script that `tidemark "
+        "check FILE --fix-sql` prints, or drop it.",
+    ),
 )

@@ -6,7 +6,7 @@ import os
 import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -17,8 +17,9 @@ from tidemark.protocol.changelog.models import Summary
 from tidemark.protocol.environment import CHECK
 from tidemark.protocol.error_codes import CODES, Policy
 from tidemark.protocol.errors import ChangeLogError, TidemarkError
-from tidemark.protocol.logs import LogLine
+from tidemark.protocol.logs import OPTIONAL_SQL, LogLine
 from tidemark.runtime.commands.arguments import CaptureFileArgument, JsonOption
+from tidemark.runtime.commands.fix_sql import Fix, OptionalPart, script
 from tidemark.runtime.commands.printing import print_table, say, say_aside, say_json
 from tidemark.runtime.failures import FAILED_FOR_NOW
 from tidemark.runtime.known_log import KnownLog
@@ -51,16 +52,25 @@ class Finding:
     level: str = "ok"
 
 
-def check(file: CaptureFileArgument, json: JsonOption = False) -> None:
+FixSqlOption = Annotated[
+    bool,
+    typer.Option("--fix-sql", help="Print the statements that fix what is missing, and optional ones, as a script."),
+]
+
+
+def check(file: CaptureFileArgument, json: JsonOption = False, fix_sql: FixSqlOption = False) -> None:
     """Check everything that a capture needs, and print all problems at once.
 
     Checks the capture file, its secrets, the connector, the tables, the source's prerequisites and the change log.
     Changes nothing. Exit status: 1 when something is wrong, 3 when all problems may pass by themselves.
     """
-    findings = Checker(read_capture_file(file), KnownLog(file)).run()
+    checker = Checker(read_capture_file(file), KnownLog(file))
+    findings = checker.run()
     if json:
         report = {"ok": all(finding.ok for finding in findings), "findings": [asdict(one) for one in findings]}
-        say_json(report)
+        say_json({**report, "sql": checker.fix_sql()} if fix_sql else report)
+    elif fix_sql:
+        say(checker.fix_sql())
     else:
         for finding in findings:
             code = f"{finding.code}: " if finding.code else ""
@@ -80,6 +90,7 @@ class Checker:
         self._known = known
         self._findings: list[Finding] = []
         self._errors: list[LogLine] = []
+        self._optional: list[OptionalPart] = []
         self._summary: Summary | None = None
         self._log_id = ""
         self._running = False
@@ -105,6 +116,11 @@ class Checker:
                 self._findings.append(Finding(False, line.message, line.code, remedy, "failure"))
             self._bad(error)
         return self._findings
+
+    def fix_sql(self) -> str:
+        """The statements that fix what was found, and optional ones, as a script."""
+        found = [each for each in self._findings if each.remedy]
+        return script([Fix(f"{each.code}: {each.message}", each.remedy) for each in found], self._optional)
 
     def _log(self) -> None:
         path = self._file.log_path
@@ -154,7 +170,8 @@ class Checker:
 
     def _source(self) -> None:
         state = None if self._summary is None else self._summary.state
-        variables = {CHECK: "running" if self._running else "1"}
+        # What a connector says of optional statements is of the level info.
+        variables = {CHECK: "running" if self._running else "1", "LOG_LEVEL": "info"}
         preparation = Preparation(self._file, self._collect, variables=variables, log_id=self._log_id, state=state)
         spec, discovered = preparation.discover()
         self._good(f"{preparation.connector.name} answered and discovered {len(discovered)} tables")
@@ -177,6 +194,9 @@ class Checker:
             self._errors.append(line)
         elif line.level == "warning":
             self._warn(line.message, line.code, str(line.fields.get("remedy", "")))
+        elif line.event_type == OPTIONAL_SQL:
+            self._good(line.message)
+            self._optional.append(OptionalPart(line.message, str(line.fields.get("sql", ""))))
 
     def _good(self, message: str) -> None:
         self._findings.append(Finding(True, message))

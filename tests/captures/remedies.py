@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
+from tidemark.runtime.commands.fix_sql import STATEMENT
 
-STATEMENT = re.compile(
-    r"\b(?:ALTER|CALL|COMMENT|CREATE|DROP|FLUSH|GRANT|SELECT|SET GLOBAL|SHOW)\b"
-    r"(?:\"(?:[^\"]|\"\")*\"|'(?:[^'\\]|''|\\.)*'|`(?:[^`]|``)*`|[^;\"'`])*;"
-)
+__all__ = ["STATEMENT", "statements"]
 
 
 def statements(remedy: str) -> list[str]:

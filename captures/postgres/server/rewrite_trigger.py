@@ -6,9 +6,14 @@ oid and the reason, and never the statement, which may hold a password.
 
 from __future__ import annotations
 
+import logging
 from enum import Enum
 
 import psycopg
+
+from tidemark.protocol.logs import log_optional_sql
+
+logger = logging.getLogger(__name__)
 
 _BODY = """
 BEGIN
@@ -42,6 +47,16 @@ COMMIT;
 """
 """Creates it, or replaces it by this version. A superuser runs it, in the captured database."""
 
+_TO_REMOVE = "-- To remove it:\n" + "".join(f"--   {line}\n" for line in REMOVE.splitlines())
+
+_COMMENTED = f"""\
+-- When an ALTER TABLE rewrites a table, it writes the oid and the reason into the log, and never the statement.
+-- Then a capture reads the rows again as soon as it reaches the ALTER TABLE, and `tidemark status` has the cause.
+-- No ALTER TABLE fails because of it. A superuser, or the provider's administrator, runs this in the captured database,
+-- on the primary.
+{_TO_REMOVE}\
+{SCRIPT}"""
+
 _FOUND = """
 SELECT e.evtenabled::text = 'A',
        e.evtevent = 'table_rewrite' AND e.evttags IS NULL AND p.prosrc = %s AND p.prosecdef
@@ -73,3 +88,27 @@ def trigger_of(session: psycopg.Connection) -> Trigger:
     if not same:
         return Trigger.OTHER
     return Trigger.PRESENT if always else Trigger.DISABLED
+
+
+def tell_of_trigger(session: psycopg.Connection) -> None:
+    """Says whether the event trigger exists, and how to create it. Warns of one that does not do what it should.
+
+    Raises:
+        psycopg.Error: The server refuses.
+    """
+    found = trigger_of(session)
+    if found is Trigger.PRESENT:
+        log_optional_sql(logger, "the event trigger tidemark_note_rewrite tells which tables are rewritten", _TO_REMOVE)
+        return
+    if found is Trigger.ABSENT:
+        what = "there is no event trigger that tells which tables are rewritten, which nothing needs: see --fix-sql"
+        log_optional_sql(logger, what, _COMMENTED)
+        return
+    if found is Trigger.DISABLED:
+        text = "the event trigger tidemark_note_rewrite is disabled, or does not run in every session"
+        remedy = "Run, as a superuser: ALTER EVENT TRIGGER tidemark_note_rewrite ENABLE ALWAYS;"
+    else:
+        text = "the event trigger tidemark_note_rewrite is not that of this version"
+        remedy = "Run the script that `tidemark check FILE --fix-sql` prints, as a superuser."
+        log_optional_sql(logger, "the event trigger tidemark_note_rewrite can be replaced", _COMMENTED)
+    logger.warning("%s; the catalogs still tell of rewrites", text, extra={"code": "TM-PG-045", "remedy": remedy})

@@ -11,7 +11,6 @@ from tidemark.captures.postgres.catalog.columns import Table, recorded
 from tidemark.captures.postgres.catalog.table_record import TableRecord
 from tidemark.captures.postgres.tables.bindings import PostgresBinding
 from tidemark.captures.postgres.tables.noted_table import NotedTable
-from tidemark.captures.postgres.tables_that_change.comparison import recorded
 from tidemark.captures.postgres.tables_that_change.table_fingerprint import fingerprint
 
 # VACUUM and ANALYZE write a row of pg_class in its place, and leave its xmin.
