@@ -137,7 +137,9 @@ def changes_of(session: psycopg.Connection, binding: PostgresBinding, table: Tab
     changed = joined
     if lost:
         names = [store.qualified_name for store in lost]
-        changed = changed.with_change(table_changes.UNLOGGED_AND_BACK, names)
+        told = binding.noted.shown.rewritten
+        change = table_changes.REWRITTEN_BY_ALTER if told else table_changes.UNLOGGED_AND_BACK
+        changed = changed.with_change(change, names)
     # In a table with a key, a place itself tells that it belongs to another file.
     return changed if key or not changed.rewritten else changed.with_change(table_changes.REWRITTEN)
 

@@ -40,6 +40,15 @@ UNLOGGED_AND_BACK = TableChange(
     avoid="Leave the table and its partitions LOGGED, and remove rows by DELETE, or by TRUNCATE of the whole table.",
     keys_stay=True,
 )
+REWRITTEN_BY_ALTER = TableChange(
+    "rewritten_by_alter",
+    "The same, and the [event trigger](#the-event-trigger-on-rewrites) says that an ALTER TABLE rewrote the table or a "
+    "partition, which hides whether rows were lost",
+    f"the log, where that was committed; {_LOOKED_AT}",
+    Consequence.EMPTIED,
+    avoid="Add a column of the new type, and fill it by UPDATE; leave the access method of partitions as it is.",
+    keys_stay=True,
+)
 PARTITION_JOINED = TableChange(
     "partition_joined",
     "A partition that has rows already is attached",

@@ -99,6 +99,10 @@ SCENES: dict[TableChange | KeepsValues, Scene] = {
     changes.UNLOGGED_AND_BACK: Scene(
         _same("ALTER TABLE t SET UNLOGGED", _LOST, "ALTER TABLE t SET LOGGED"), publication="FOR ALL TABLES"
     ),
+    changes.REWRITTEN_BY_ALTER: Scene(
+        _in_turn(["ALTER TABLE t ALTER a TYPE bigint USING a + 1"], ["ALTER TABLE t ALTER a TYPE int USING a - 1"]),
+        create=[SCRIPT, *PARTITIONED],
+    ),
     changes.PARTITION_JOINED: Scene(_joined, create=PARTITIONED),
     changes.PARTITION_BACK: Scene(
         _same(
