@@ -22,9 +22,11 @@ from tests.captures.column_identities import Document, LoggedColumns, identified
 from tests.captures.postgres.table_changes import CHANGES, KEYED, KEYLESS, TABLES
 from tests.captures.session import ConnectorEnded, Json, Session
 from tests.captures.sessions import Sessions
+from tests.captures.source_tables import prepare
 from tests.conformance.postgres import PostgresEngine
 from tests.conformance.test_random_alterations import SECONDS, sessions_of
 from tests.servers.postgres import Database
+from tidemark.captures.postgres.server.rewrite_trigger import SCRIPT
 
 ROWS = 120
 SEED = int(os.environ.get("TIDEMARK_TEST_SEED", "1"))
@@ -164,8 +166,11 @@ def until_equal(sessions: Sessions, engine: PostgresEngine, database: Database) 
     raise AssertionError(f"the connector ends again and again: {sessions.current.logs[-1]}")
 
 
-def test_tables_that_are_changed_in_every_way_at_random(database: Database) -> None:
+@pytest.mark.parametrize("trigger", ["", SCRIPT], ids=["inferred", "told"])
+def test_tables_that_are_changed_in_every_way_at_random(database: Database, trigger: str) -> None:
+    """With and without the event trigger that tells of rewrites."""
     random = Random(SEED)
+    prepare(database, *filter(None, [trigger]))
     changes = Changes(database, random)
     changes.create()
     engine = PostgresEngine(database)
