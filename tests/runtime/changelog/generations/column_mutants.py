@@ -12,6 +12,9 @@ from tidemark.runtime.changelog.generations import CollectionGenerations
 from tidemark.runtime.changelog.writer import LogWriter
 from tidemark.runtime.sessions.bound_table import BoundTable
 
+_PUTS = [("put", 1)] * 7
+_IN_A_GENERATION = [*_PUTS, ("add_late", "c", "bigint"), ("add_wrong", "b", True), ("begin",), ("rename", "b", "c")]
+
 _OF_IDENTITIES = (
     Mutant(
         "names tell columns apart that have identities",
@@ -78,24 +81,28 @@ _OF_FILLS = (
         CollectionGenerations.__init__,
         "for schema in self._schemas:\n        self.filled(schema)",
         "pass",
+        (False, [*_PUTS, ("rename", "b", "c"), ("add_wrong", "b", True), ("begin",)]),
     ),
     Mutant(
         "a constant that no column can hold is told again by each schema",
         CollectionGenerations.begin,
         "self.filled(schema)",
         "pass",
+        (False, _IN_A_GENERATION),
     ),
     Mutant(
         "a constant that its column cannot hold is none",
         CollectionGenerations.has_new_columns,
         "any(column.id is not None and column.id not in self._fills for column in schema.columns)",
         "False",
+        (False, [*_PUTS, ("add_late", "c", "bigint"), ("add_wrong", "b", True)]),
     ),
     Mutant(
         "a constant that its column cannot hold has the table read again whenever it is told",
         CollectionGenerations.has_new_columns,
         " and column.id not in self._fills",
         "",
+        (False, _IN_A_GENERATION),
     ),
     Mutant(
         "constants are not stated",

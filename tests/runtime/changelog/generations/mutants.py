@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.runtime.changelog.generations.model import PLAIN, SHAPES
 from tidemark.protocol.changelog import evolution, shown, summaries
 from tidemark.protocol.changelog.models import Summary
 from tidemark.runtime.changelog.batch import Batch
@@ -28,12 +29,14 @@ class Mutant:
         of: The function that has the rule.
         old: Text that it has once.
         new: What is there instead.
+        walk: The arguments of a walk that finds it, where random ones take long.
     """
 
     name: str
     of: Callable[..., Any]
     old: str
     new: str
+    walk: tuple[Any, ...] = ()
 
     def switch(self, patch: pytest.MonkeyPatch) -> None:
         """Edits the function in place, so for all who have imported it."""
@@ -48,6 +51,9 @@ class Mutant:
         edited = getattr(edited, "fget", edited)  # Of a property.
         patch.setattr(self.of, "__code__", edited.__code__)
 
+
+_TABLE = "public/a"
+_BEGUN = [("begin", _TABLE, None)] * 8
 
 _OF_SESSIONS = (
     Mutant(
@@ -106,12 +112,14 @@ _OF_EVENTS = (
         CollectionGenerations.number,
         "[*(known for known in self._schemas if known != schema), schema]",
         "self._schemas or [schema]",
+        ([*_BEGUN, ("alter", _TABLE, SHAPES[1]), ("alter", _TABLE, SHAPES[2])],),
     ),
     Mutant(
         "events need to fit only the newest schema",
         CollectionGenerations.number,
         "*(known for known in self._schemas if known != schema), ",
         "",
+        ([*_BEGUN, *(("alter", _TABLE, shape) for shape in (SHAPES[1], PLAIN, SHAPES[2]))],),
     ),
     Mutant(
         "events belong to none although a generation has begun",
@@ -142,6 +150,7 @@ _OF_EVENTS = (
         CollectionGenerations.begin,
         "departure(self._schemas, schema) or ",
         "",
+        ([*_BEGUN, ("change", _TABLE, SHAPES[4]), _BEGUN[0]],),
     ),
     Mutant(
         "the first generation of a table that nobody begins is not whole",
@@ -196,6 +205,7 @@ _OF_SUMMARIES = (
         summaries._generations,
         "stated.whole if known[place].whole is None else known[place].whole",
         "stated.whole",
+        ([*_BEGUN, ("refill", _TABLE, None), ("complete", _TABLE, None)],),
     ),
     Mutant(
         "the begin of a generation does not end the one before",
@@ -250,6 +260,7 @@ _OF_SUMMARIES = (
         summaries._with_schema,
         "[*(f for f in generation.fingerprints if f != fingerprint), fingerprint]",
         "list(dict.fromkeys([*generation.fingerprints, fingerprint]))",
+        ([*_BEGUN, ("alter", _TABLE, SHAPES[1]), ("alter", _TABLE, PLAIN)],),
     ),
     Mutant(
         "a generation that does not fit is shown before it is whole",

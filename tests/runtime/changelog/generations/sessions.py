@@ -33,10 +33,10 @@ BUDGET = settings(
     derandomize=True,
     database=None,
     report_multiple_bugs=False,
-    phases=[Phase.generate],
+    phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.too_slow],
 )
-"""Of a mutant: the same walks in each run, until one finds it."""
+"""Of a mutant: its own walk, then the same random walks in each run, until one finds it."""
 
 
 @contextmanager

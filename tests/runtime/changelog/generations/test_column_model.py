@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.examples import examples
@@ -31,4 +31,5 @@ def test_readers_see_what_the_model_says(known: bool, steps: list[Step]) -> None
 def test_walks_find_a_rule_that_is_switched_off(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     mutant.switch(monkeypatch)
     with pytest.raises((AssertionError, TidemarkError, KeyError)):
-        BUDGET(given(st.booleans(), WALKS)(walk))()
+        search = given(st.booleans(), WALKS)(walk)
+        BUDGET(example(*mutant.walk)(search) if mutant.walk else search)()
