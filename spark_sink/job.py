@@ -61,18 +61,18 @@ def materialize(
     entry = spark_entry(read, file)
     settings = keep_settings(read, entry, available_now, tuple(tables), way, tuple(rebuild), tuple(retry))
     # Here, and not above: a command line or a file that is wrong is told of before Spark and Arrow are imported.
-    from tidemark.spark_sink.opening import OpeningSession
     from tidemark.spark_sink.pipeline.forecast import expects_work
     from tidemark.spark_sink.pipeline.named_tables import check_named
-    from tidemark.spark_sink.requirements import check_packages
-    from tidemark.spark_sink.session import active_session, open_session
     from tidemark.spark_sink.source.followed_log import FollowedLog
+    from tidemark.spark_sink.spark.opening import OpeningSession
+    from tidemark.spark_sink.spark.requirements import check_packages
+    from tidemark.spark_sink.spark.session import active_session, open_session
 
     check_packages()
     check_named(settings, FollowedLog(settings.log), [one.table for one in read.tables or () if not one.is_pattern])
 
     def opened() -> tuple[SparkSession, bool]:
-        from tidemark.spark_sink.executors import check_executors
+        from tidemark.spark_sink.spark.executors import check_executors
 
         if spark is not None:
             return spark, False

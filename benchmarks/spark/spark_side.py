@@ -28,7 +28,7 @@ from tidemark.protocol.changelog import ChangeLog
 from tidemark.spark_sink.pipeline.keep import keep
 from tidemark.spark_sink.pipeline.report import MaterializeReport
 from tidemark.spark_sink.pipeline.settings import KeepSettings
-from tidemark.spark_sink.session import open_session
+from tidemark.spark_sink.spark.session import open_session
 from tidemark.spark_sink.tables.kept_tables import KeepRules
 
 _MICROS = pa.timestamp("us", "UTC")

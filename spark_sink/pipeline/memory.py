@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.error_codes.model import Policy
 from tidemark.protocol.errors import TidemarkError
-from tidemark.spark_sink.spark_failures import error_of
+from tidemark.spark_sink.spark.failures import error_of
 
 logger = logging.getLogger(__name__)
 

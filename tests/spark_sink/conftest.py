@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     from tidemark import register
-    from tidemark.spark_sink.session import open_session
+    from tidemark.spark_sink.spark.session import open_session
 
     session, _ = open_session(None, {"spark.app.name": "tidemark tests"})
     register(session)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import psutil
 
 from tidemark.protocol.errors import TidemarkError
-from tidemark.spark_sink.opening import OpeningSession
 from tidemark.spark_sink.pipeline.keep import keep
 from tidemark.spark_sink.pipeline.settings import KeepSettings
-from tidemark.spark_sink.session import open_session
+from tidemark.spark_sink.spark.opening import OpeningSession
+from tidemark.spark_sink.spark.session import open_session
 from tidemark.spark_sink.tables.kept_tables import KeepRules
 
 if TYPE_CHECKING:

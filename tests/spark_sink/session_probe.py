@@ -11,8 +11,8 @@ import os
 import sys
 
 from tidemark.protocol.errors import TidemarkError
-from tidemark.spark_sink.executors import check_executors
-from tidemark.spark_sink.session import open_session
+from tidemark.spark_sink.spark.executors import check_executors
+from tidemark.spark_sink.spark.session import open_session
 
 SHOWN = ("spark.master", "spark.sql.shuffle.partitions", "spark.ui.enabled", "spark.app.name", "spark.driver.memory")
 

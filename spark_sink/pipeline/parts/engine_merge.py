@@ -32,7 +32,7 @@ from tidemark.spark_sink.pipeline.report import Cost
 from tidemark.spark_sink.source.arrow_handover import packed
 from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.source.native_scan import segments_frame
-from tidemark.spark_sink.spark_failures import spark_exceptions, tidemark_error
+from tidemark.spark_sink.spark.failures import spark_exceptions, tidemark_error
 from tidemark.spark_sink.tables.column_types import Columns, ddl, quoted
 from tidemark.spark_sink.tables.table_columns import EVENT_META
 

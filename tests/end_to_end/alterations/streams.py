@@ -22,7 +22,7 @@ from tests.end_to_end.capture import Capture
 from tests.servers.deadline import wait_until
 from tests.workload.source import Contents, Source, in_order
 from tidemark.demo.comparison import compare
-from tidemark.spark_sink.spark_failures import spark_exceptions, tidemark_error
+from tidemark.spark_sink.spark.failures import spark_exceptions, tidemark_error
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -181,7 +181,7 @@ def _run(spark: SparkSession, log: str, folder: Path, *, told: bool) -> str | No
 
 def main(log: str, folder: str, *tables: str) -> None:
     from tidemark import register
-    from tidemark.spark_sink.session import open_session
+    from tidemark.spark_sink.spark.session import open_session
 
     spark, _ = open_session(None, {"spark.sql.session.timeZone": "UTC"})
     register(spark)

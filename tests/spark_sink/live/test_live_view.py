@@ -22,7 +22,7 @@ from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.live.read_table import live_frame
 from tidemark.spark_sink.live.table_view import TailLimits, end_of, table_view
 from tidemark.spark_sink.source.followed_log import FollowedLog
-from tidemark.spark_sink.spark_failures import tidemark_error
+from tidemark.spark_sink.spark.failures import tidemark_error
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

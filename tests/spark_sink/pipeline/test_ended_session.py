@@ -16,7 +16,7 @@ import sys, pathlib
 from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.pipeline.keep import keep
 from tidemark.spark_sink.pipeline.settings import KeepSettings
-from tidemark.spark_sink.session import open_session
+from tidemark.spark_sink.spark.session import open_session
 from tidemark.spark_sink.tables.kept_tables import KeepRules
 
 session, _ = open_session("local[1]", {})

@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from tests.spark_sink.log_builder import EPOCH, Event, LogBuilder, create, schema
 from tidemark.protocol.changelog import layout
 from tidemark.protocol.changelog.models import META_COLUMNS
-from tidemark.spark_sink.spark_failures import tidemark_error
+from tidemark.spark_sink.spark.failures import tidemark_error
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -16,7 +16,7 @@ from tidemark.protocol.changelog.models import META_COLUMNS
 from tidemark.protocol.errors import ChangeLogError, SparkError
 from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.source.native_scan import ScanLimits, segments_frame
-from tidemark.spark_sink.spark_failures import tidemark_error
+from tidemark.spark_sink.spark.failures import tidemark_error
 from tidemark.spark_sink.tables.column_types import Columns
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from pyspark.sql.datasource import DataSourceStreamReader
 
 from tests.spark_sink.log_builder import Event, LogBuilder, create, schema
 from tidemark.protocol.changelog import Column, Commit, TableSchema, layout
-from tidemark.spark_sink.spark_failures import tidemark_error
+from tidemark.spark_sink.spark.failures import tidemark_error
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

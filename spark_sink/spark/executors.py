@@ -7,8 +7,8 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 from tidemark.protocol.errors import SparkError
-from tidemark.spark_sink.session import is_local
-from tidemark.spark_sink.spark_failures import spark_exceptions, tidemark_error
+from tidemark.spark_sink.spark.failures import spark_exceptions, tidemark_error
+from tidemark.spark_sink.spark.session import is_local
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from tidemark.protocol.errors import SparkError
-from tidemark.spark_sink.opening import OpeningSession
+from tidemark.spark_sink.spark.opening import OpeningSession
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

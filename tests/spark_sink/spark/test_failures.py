@@ -6,7 +6,7 @@ import pytest
 from pyspark.errors import PySparkImportError, PySparkRuntimeError
 
 from tidemark.protocol.errors import ChangeLogError
-from tidemark.spark_sink.spark_failures import tidemark_error
+from tidemark.spark_sink.spark.failures import tidemark_error
 
 WORKER = "Job aborted: Lost task 1.3 in stage 0.0 (TID 4) (10.0.0.5 executor 0): org.apache.spark.SparkException: "
 

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from tidemark.spark_sink.spark_failures import spark_exceptions, tidemark_error
+from tidemark.spark_sink.spark.failures import spark_exceptions, tidemark_error
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

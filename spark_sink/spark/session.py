@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tidemark.protocol.errors import SparkError
-from tidemark.spark_sink.driver_jvm import AT_LAUNCH, launch, scratch_folder
-from tidemark.spark_sink.requirements import check_java, check_packages
-from tidemark.spark_sink.spark_failures import lost_session, spark_exceptions, tidemark_error
+from tidemark.spark_sink.spark.driver_jvm import AT_LAUNCH, launch, scratch_folder
+from tidemark.spark_sink.spark.failures import lost_session, spark_exceptions, tidemark_error
+from tidemark.spark_sink.spark.requirements import check_java, check_packages
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

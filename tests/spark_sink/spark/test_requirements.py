@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tidemark.protocol.errors import SparkError
-from tidemark.spark_sink.requirements import check_java
+from tidemark.spark_sink.spark.requirements import check_java
 
 
 @pytest.fixture
