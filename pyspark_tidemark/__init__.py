@@ -4,6 +4,6 @@ PySpark imports the top-level modules named ``pyspark_…`` when it first looks 
 ``DefaultSource``.
 """
 
-from tidemark.spark_sink.source.data_source import TidemarkSource as DefaultSource
+from tidemark.spark_sink.data_source import TidemarkSource as DefaultSource
 
 __all__ = ["DefaultSource"]

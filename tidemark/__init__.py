@@ -64,9 +64,9 @@ if TYPE_CHECKING:
         Validated,
         ValidatedBinding,
     )
+    from tidemark.spark_sink.data_source import register
     from tidemark.spark_sink.job import materialize
     from tidemark.spark_sink.live.read_table import read_table, read_tables
-    from tidemark.spark_sink.source.data_source import register
     from tidemark.spark_sink.source.native_scan import read_changes
 
 __all__ = [
@@ -121,7 +121,7 @@ _HOMES = {
     "read_changes": "tidemark.spark_sink.source.native_scan",
     "read_table": "tidemark.spark_sink.live.read_table",
     "read_tables": "tidemark.spark_sink.live.read_table",
-    "register": "tidemark.spark_sink.source.data_source",
+    "register": "tidemark.spark_sink.data_source",
 }
 """Where names are. The other errors, and the protocol's messages, are in one module each."""
 

@@ -12,7 +12,7 @@ from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.formats.data_files import DataFile
 from tidemark.spark_sink.formats.delta_log import DeltaLog
 from tidemark.spark_sink.formats.delta_table import RETENTION, PositionedTable
-from tidemark.spark_sink.runs import runs
+from tidemark.spark_sink.source.runs import runs
 
 _GROWTH = 4
 """A joined file is at least this many times as large as the largest file in it."""

@@ -18,7 +18,7 @@ from tidemark.spark_sink.changes.sources import as_events
 from tidemark.spark_sink.live.base_reader import BaseFiles, rows_with, rows_without
 from tidemark.spark_sink.live.net_rows import lacks_columns, net_rows
 from tidemark.spark_sink.live.table_view import BoundedFile, TableView
-from tidemark.spark_sink.runs import runs
+from tidemark.spark_sink.source.runs import runs
 from tidemark.spark_sink.tables.column_types import Columns, arrow_schema
 from tidemark.spark_sink.tables.table_columns import EVENT_META
 

@@ -1,1 +1,1 @@
-"""The change log as rows: the ``tidemark`` data source, on executors."""
+"""The change log as rows: events, read on executors for the ``tidemark`` data source and all that is built on it."""

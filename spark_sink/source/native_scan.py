@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 from tidemark.protocol.changelog import Segment
 from tidemark.protocol.changelog.models import META_COLUMNS
 from tidemark.protocol.changelog.segment_files import SegmentFile
-from tidemark.spark_sink.runs import runs
 from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.source.inferred_schema import InferredSchema
 from tidemark.spark_sink.source.log_path import log_and_warehouse
 from tidemark.spark_sink.source.options import resolve_range
 from tidemark.spark_sink.source.partitions import PARTITION_BYTES, check_pinned
+from tidemark.spark_sink.source.runs import runs
 from tidemark.spark_sink.source.segment_reader import read_segments, segment_files
 from tidemark.spark_sink.tables.column_types import Columns, arrow_schema, ddl, quoted
 from tidemark.spark_sink.tables.lineage import Lineage, newest_lineage

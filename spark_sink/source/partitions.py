@@ -12,8 +12,8 @@ from pyspark.sql.datasource import InputPartition
 from tidemark.protocol.changelog.models import META_COLUMNS
 from tidemark.protocol.changelog.segment_files import SegmentFile
 from tidemark.protocol.errors import SparkError
-from tidemark.spark_sink.runs import runs
 from tidemark.spark_sink.source.followed_log import FollowedLog
+from tidemark.spark_sink.source.runs import runs
 from tidemark.spark_sink.source.segment_reader import read_segments, segment_files
 from tidemark.spark_sink.tables.column_types import Columns, arrow_schema
 from tidemark.spark_sink.tables.lineage import Lineage

@@ -19,8 +19,8 @@ from tidemark.spark_sink.pipeline.parts.routing import route
 from tidemark.spark_sink.pipeline.parts.spark_jobs import SparkJobs
 from tidemark.spark_sink.pipeline.report import Cost
 from tidemark.spark_sink.pipeline.settings import KeepSettings
-from tidemark.spark_sink.runs import runs
 from tidemark.spark_sink.source.followed_log import FollowedLog
+from tidemark.spark_sink.source.runs import runs
 from tidemark.spark_sink.source.segment_reader import segment_files
 from tidemark.spark_sink.spark.failures import error_of, spark_exceptions, tidemark_error
 from tidemark.spark_sink.tables.column_types import quoted
