@@ -21,7 +21,7 @@ from tidemark.spark_sink.job import materialize
 from tidemark.spark_sink.output import JsonOutput, TextOutput
 
 if TYPE_CHECKING:
-    from tidemark.spark_sink.pipeline.settings import Way
+    from tidemark.spark_sink.run.settings import Way
 
 DONE, FAILED, RETRY, INTERRUPTED = 0, 1, 3, 130
 """Exit status: 1 needs a person, 3 may pass by itself. Wrong usage has the error's own status, 2."""

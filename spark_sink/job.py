@@ -13,9 +13,9 @@ from tidemark.protocol.errors import UsageError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tidemark.spark_sink.pipeline.progress import Progress
-    from tidemark.spark_sink.pipeline.report import MaterializeReport
-    from tidemark.spark_sink.pipeline.settings import KeepSettings, Way
+    from tidemark.spark_sink.run.progress import Progress
+    from tidemark.spark_sink.run.report import MaterializeReport
+    from tidemark.spark_sink.run.settings import KeepSettings, Way
 
 
 def materialize(
@@ -119,7 +119,7 @@ def keep_settings(
     retry: tuple[str, ...],
 ) -> KeepSettings:
     """The settings of a run: those of the file, and those of the call."""
-    from tidemark.spark_sink.pipeline.settings import FoldRule, KeepSettings
+    from tidemark.spark_sink.run.settings import FoldRule, KeepSettings
     from tidemark.spark_sink.tables.kept_tables import KeepOptions, KeepRules
 
     return KeepSettings(

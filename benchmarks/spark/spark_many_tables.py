@@ -29,8 +29,8 @@ from benchmarks.spark.spark_log import COLLECTION, LogMaker, ManyTables, Part
 from benchmarks.spark.spark_side import ours, segments, spent, warm_session
 from tidemark.protocol.errors import TidemarkError
 from tidemark.spark_sink.pipeline.keep import keep
-from tidemark.spark_sink.pipeline.report import Applied, PlannedPart
-from tidemark.spark_sink.pipeline.settings import FoldRule, KeepSettings
+from tidemark.spark_sink.run.report import Applied, PlannedPart
+from tidemark.spark_sink.run.settings import FoldRule, KeepSettings
 from tidemark.spark_sink.tables.kept_tables import KeepRules
 
 

@@ -26,8 +26,8 @@ from pyspark.sql import functions as F
 from benchmarks.processor_time import tree_seconds
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.spark_sink.pipeline.keep import keep
-from tidemark.spark_sink.pipeline.report import MaterializeReport
-from tidemark.spark_sink.pipeline.settings import KeepSettings
+from tidemark.spark_sink.run.report import MaterializeReport
+from tidemark.spark_sink.run.settings import KeepSettings
 from tidemark.spark_sink.spark.session import open_session
 from tidemark.spark_sink.tables.kept_tables import KeepRules
 

@@ -13,10 +13,10 @@ from tidemark.protocol.error_codes import Policy
 from tidemark.protocol.errors import SparkError, TidemarkError
 from tidemark.spark_sink.formats.log_position import complete_to
 from tidemark.spark_sink.pipeline.memory import SEEN_AT_OPENING, Memory, SetAside, TableMemory, memory_path
-from tidemark.spark_sink.pipeline.progress import Progress
-from tidemark.spark_sink.pipeline.report import Cost
-from tidemark.spark_sink.pipeline.settings import KeepSettings
 from tidemark.spark_sink.pipeline.table_keeper import TableKeeper
+from tidemark.spark_sink.run.progress import Progress
+from tidemark.spark_sink.run.report import Cost
+from tidemark.spark_sink.run.settings import KeepSettings
 from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.tables.kept_tables import CURRENT, Target, check_key
 

@@ -7,7 +7,7 @@ run that finds more or less to do than that is no less right.
 from __future__ import annotations
 
 from tidemark.spark_sink.pipeline.memory import Memory, memory_path
-from tidemark.spark_sink.pipeline.settings import KeepSettings
+from tidemark.spark_sink.run.settings import KeepSettings
 from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.tables.kept_tables import Target
 

@@ -12,18 +12,18 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from tidemark.protocol.errors import TidemarkError
-from tidemark.spark_sink.figures import count
 from tidemark.spark_sink.formats.log_position import position_at
+from tidemark.spark_sink.parts.apply import Applier, Outcome
+from tidemark.spark_sink.parts.engine_merge import EngineMerge
+from tidemark.spark_sink.parts.plan import Part, plan_part
+from tidemark.spark_sink.parts.spark_jobs import SparkJobs
 from tidemark.spark_sink.pipeline.care import Care, Ward
 from tidemark.spark_sink.pipeline.maintenance import Maintenance
-from tidemark.spark_sink.pipeline.parts.apply import Applier, Outcome
-from tidemark.spark_sink.pipeline.parts.engine_merge import EngineMerge
-from tidemark.spark_sink.pipeline.parts.plan import Part, plan_part
-from tidemark.spark_sink.pipeline.parts.spark_jobs import SparkJobs
 from tidemark.spark_sink.pipeline.pending import Pending
-from tidemark.spark_sink.pipeline.progress import LoggedProgress, Progress
-from tidemark.spark_sink.pipeline.report import Applied, Cost, KeptTable, MaterializeReport
-from tidemark.spark_sink.pipeline.settings import KeepSettings
+from tidemark.spark_sink.run.figures import count
+from tidemark.spark_sink.run.progress import LoggedProgress, Progress
+from tidemark.spark_sink.run.report import Applied, Cost, KeptTable, MaterializeReport
+from tidemark.spark_sink.run.settings import KeepSettings
 from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.tables.kept_tables import CURRENT, Target
 

@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from tidemark.spark_sink.formats.maintenance import clean, small_files, vacuum
-from tidemark.spark_sink.pipeline.parts.apply import Applier
-from tidemark.spark_sink.pipeline.parts.engine_merge import EngineMerge
-from tidemark.spark_sink.pipeline.parts.part_tasks import Assignment
-from tidemark.spark_sink.pipeline.parts.ranges import file_groups
-from tidemark.spark_sink.pipeline.settings import KeepSettings
+from tidemark.spark_sink.parts.apply import Applier
+from tidemark.spark_sink.parts.engine_merge import EngineMerge
+from tidemark.spark_sink.parts.part_tasks import Assignment
+from tidemark.spark_sink.parts.ranges import file_groups
+from tidemark.spark_sink.run.settings import KeepSettings
 from tidemark.spark_sink.source.followed_log import FollowedLog
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from tidemark.spark_sink.spark.session import open_session
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tidemark.spark_sink.pipeline.settings import Way
+    from tidemark.spark_sink.run.settings import Way
 
 TABLE = "public.items"
 

@@ -15,15 +15,15 @@ from tidemark import materialize
 from tidemark.protocol.capture_file import read_capture_file
 from tidemark.protocol.errors import ChangeLogError, TidemarkError, UsageError
 from tidemark.spark_sink.job import keep_settings, spark_entry
-from tidemark.spark_sink.pipeline.report import Applied
-from tidemark.spark_sink.pipeline.settings import FoldRule, KeepSettings
+from tidemark.spark_sink.run.report import Applied
+from tidemark.spark_sink.run.settings import FoldRule, KeepSettings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql import SparkSession
 
-    from tidemark.spark_sink.pipeline.report import PlannedPart
+    from tidemark.spark_sink.run.report import PlannedPart
 
 
 class Seen:

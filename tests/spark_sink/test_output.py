@@ -14,9 +14,9 @@ from deltalake import write_deltalake
 from tidemark.protocol.error_codes import CODES
 from tidemark.protocol.errors import ChangeLogError, SparkError, UsageError
 from tidemark.spark_sink.command import exit_status, setting
-from tidemark.spark_sink.figures import count, duration, size
 from tidemark.spark_sink.output import JsonOutput, TextOutput, reading
-from tidemark.spark_sink.pipeline.report import Applied, Cost, KeptTable, MaterializeReport, PlannedPart
+from tidemark.spark_sink.run.figures import count, duration, size
+from tidemark.spark_sink.run.report import Applied, Cost, KeptTable, MaterializeReport, PlannedPart
 
 LONG = "public." + "a_table_of_a_very_long_name" * 5
 PART = PlannedPart(LONG, "current", "task", 5, 15, 10, 1_234_567, 2, "one small file")

@@ -26,8 +26,8 @@ from tests.spark_sink.pipeline.kept_lake import named
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.spark_sink.live.read_table import read_table, read_tables
 from tidemark.spark_sink.pipeline.keep import keep
-from tidemark.spark_sink.pipeline.report import MaterializeReport
-from tidemark.spark_sink.pipeline.settings import KeepSettings
+from tidemark.spark_sink.run.report import MaterializeReport
+from tidemark.spark_sink.run.settings import KeepSettings
 from tidemark.spark_sink.source.native_scan import read_changes
 from tidemark.spark_sink.tables.kept_tables import KeepRules
 

@@ -18,7 +18,7 @@ from tidemark.spark_sink.changes.event_stream import EventStream
 from tidemark.spark_sink.changes.key_order import in_order, is_ascending, place, place_of
 from tidemark.spark_sink.changes.merge import merge
 from tidemark.spark_sink.changes.sources import BackfilledRun, BaseFile, Reading, SourceGroup, SourceReader
-from tidemark.spark_sink.pipeline.parts.ranges import key_ranges
+from tidemark.spark_sink.parts.ranges import key_ranges
 from tidemark.spark_sink.tables.column_types import arrow_schema
 
 COLUMNS = {"tenant": "string", "id": "bigint", "name": "string", "note": "string", "_offset": "bigint"}

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from tests.servers.spark_cluster import SETTINGS
 from tidemark.spark_sink.formats.file_sizes import FileSizes
 from tidemark.spark_sink.pipeline.keep import keep
-from tidemark.spark_sink.pipeline.settings import KeepSettings, PartLimits
+from tidemark.spark_sink.run.settings import KeepSettings, PartLimits
 from tidemark.spark_sink.tables.kept_tables import KeepRules
 
 

@@ -21,10 +21,10 @@ import pyspark.sql.pandas.map_ops  # noqa: F401
 
 from tests.servers.deadline import wait_until
 from tidemark.spark_sink.formats.delta_table import PositionedTable
+from tidemark.spark_sink.parts.spark_jobs import SparkJobs
 from tidemark.spark_sink.pipeline.keep import keep
 from tidemark.spark_sink.pipeline.memory import Memory
-from tidemark.spark_sink.pipeline.parts.spark_jobs import SparkJobs
-from tidemark.spark_sink.pipeline.settings import KeepSettings, PartLimits
+from tidemark.spark_sink.run.settings import KeepSettings, PartLimits
 from tidemark.spark_sink.tables.kept_tables import KeepRules
 
 if TYPE_CHECKING:

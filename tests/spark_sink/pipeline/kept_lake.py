@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from tests.spark_sink.lake import Lake
 from tests.spark_sink.log_builder import LogBuilder
 from tidemark.spark_sink.pipeline.keep import keep
-from tidemark.spark_sink.pipeline.report import KeptTable, MaterializeReport
-from tidemark.spark_sink.pipeline.settings import KeepSettings
+from tidemark.spark_sink.run.report import KeptTable, MaterializeReport
+from tidemark.spark_sink.run.settings import KeepSettings
 from tidemark.spark_sink.tables.kept_tables import KeepRules
 
 if TYPE_CHECKING:

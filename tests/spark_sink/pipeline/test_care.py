@@ -7,8 +7,8 @@ from typing import Any
 from tests.spark_sink.log_builder import LogBuilder, create, schema
 from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.pipeline.care import Care
-from tidemark.spark_sink.pipeline.progress import LoggedProgress
-from tidemark.spark_sink.pipeline.settings import KeepSettings
+from tidemark.spark_sink.run.progress import LoggedProgress
+from tidemark.spark_sink.run.settings import KeepSettings
 from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.tables.kept_tables import KeepRules
 

@@ -15,7 +15,7 @@ PROGRAM = """
 import sys, pathlib
 from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.pipeline.keep import keep
-from tidemark.spark_sink.pipeline.settings import KeepSettings
+from tidemark.spark_sink.run.settings import KeepSettings
 from tidemark.spark_sink.spark.session import open_session
 from tidemark.spark_sink.tables.kept_tables import KeepRules
 

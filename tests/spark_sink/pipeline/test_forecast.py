@@ -12,7 +12,7 @@ from tests.spark_sink.log_builder import LogBuilder, create, schema
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.spark_sink.pipeline.forecast import expects_work
 from tidemark.spark_sink.pipeline.memory import Memory, SetAside, TableMemory, memory_path
-from tidemark.spark_sink.pipeline.settings import KeepSettings
+from tidemark.spark_sink.run.settings import KeepSettings
 from tidemark.spark_sink.tables.kept_tables import KeepRules
 
 OTHER = "public/other"

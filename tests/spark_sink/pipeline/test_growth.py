@@ -17,8 +17,8 @@ from tests.spark_sink.pipeline.kept_lake import KeptLake
 from tests.spark_sink.pipeline.test_keep import Heard
 from tidemark.protocol.changelog import layout
 from tidemark.spark_sink.pipeline.keep import keep
-from tidemark.spark_sink.pipeline.report import Applied
-from tidemark.spark_sink.pipeline.settings import FoldRule, VacuumRule
+from tidemark.spark_sink.run.report import Applied
+from tidemark.spark_sink.run.settings import FoldRule, VacuumRule
 
 pytestmark = pytest.mark.spark
 

@@ -17,15 +17,15 @@ from tidemark.spark_sink.changes.key_order import Place
 from tidemark.spark_sink.changes.sources import SourceGroup
 from tidemark.spark_sink.formats.delta_table import PositionedTable
 from tidemark.spark_sink.formats.file_sizes import FileSizes
+from tidemark.spark_sink.parts import apply
+from tidemark.spark_sink.parts.plan import Part, plan_part
+from tidemark.spark_sink.parts.ranges import KeyRange, file_groups, key_ranges
 from tidemark.spark_sink.pipeline import keep as keeping
-from tidemark.spark_sink.pipeline.parts import apply
-from tidemark.spark_sink.pipeline.parts.plan import Part, plan_part
-from tidemark.spark_sink.pipeline.parts.ranges import KeyRange, file_groups, key_ranges
-from tidemark.spark_sink.pipeline.settings import PartLimits
+from tidemark.spark_sink.run.settings import PartLimits
 from tidemark.spark_sink.tables.kept_tables import Target
 
 if TYPE_CHECKING:
-    from tidemark.spark_sink.pipeline.settings import Way
+    from tidemark.spark_sink.run.settings import Way
 
 logger = logging.getLogger(__name__)
 

@@ -25,9 +25,9 @@ from tidemark.spark_sink.live.read_table import read_table
 from tidemark.spark_sink.pipeline.care import Care
 from tidemark.spark_sink.pipeline.keep import keep
 from tidemark.spark_sink.pipeline.memory import Memory, memory_path
-from tidemark.spark_sink.pipeline.progress import LoggedProgress
-from tidemark.spark_sink.pipeline.report import Applied, MaterializeReport, PlannedPart
-from tidemark.spark_sink.pipeline.settings import FoldRule
+from tidemark.spark_sink.run.progress import LoggedProgress
+from tidemark.spark_sink.run.report import Applied, MaterializeReport, PlannedPart
+from tidemark.spark_sink.run.settings import FoldRule
 from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.tables.kept_tables import Target
 

@@ -18,7 +18,7 @@ from tests.spark_sink.replay import replay
 from tidemark.protocol.changelog import Column, TableSchema
 from tidemark.spark_sink.formats.file_sizes import FileSizes
 from tidemark.spark_sink.live.read_table import read_table, read_tables
-from tidemark.spark_sink.pipeline.settings import PartLimits
+from tidemark.spark_sink.run.settings import PartLimits
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

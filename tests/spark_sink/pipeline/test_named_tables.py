@@ -12,7 +12,7 @@ from tidemark.protocol.errors import UsageError
 from tidemark.protocol.messages import DiscoveredBinding
 from tidemark.runtime.preparation.known_tables import keep_known
 from tidemark.spark_sink.pipeline.named_tables import check_named
-from tidemark.spark_sink.pipeline.settings import KeepSettings
+from tidemark.spark_sink.run.settings import KeepSettings
 from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.tables.kept_tables import KeepRules
 

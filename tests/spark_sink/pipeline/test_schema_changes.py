@@ -13,7 +13,7 @@ from tests.spark_sink.pipeline.kept_lake import KeptLake, named
 from tidemark.protocol.changelog import Column, TableSchema
 from tidemark.spark_sink.live.read_table import read_table
 from tidemark.spark_sink.pipeline.keep import keep
-from tidemark.spark_sink.pipeline.report import KeptTable
+from tidemark.spark_sink.run.report import KeptTable
 from tidemark.spark_sink.tables.kept_tables import KeepOptions, KeepRules
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from tidemark.protocol.errors import TidemarkError
 from tidemark.spark_sink.formats.delta_table import PositionedTable
 from tidemark.spark_sink.live.read_table import read_table
 from tidemark.spark_sink.pipeline.keep import keep
-from tidemark.spark_sink.pipeline.progress import LoggedProgress
+from tidemark.spark_sink.run.progress import LoggedProgress
 from tidemark.spark_sink.tables.kept_tables import Target
 
 pytestmark = pytest.mark.spark

@@ -12,7 +12,7 @@ import pytest
 
 from tests.spark_sink.pipeline.histories import VALUES, random_keys
 from tidemark.spark_sink.changes.key_order import Place, place
-from tidemark.spark_sink.pipeline.parts.routing import route
+from tidemark.spark_sink.parts.routing import route
 from tidemark.spark_sink.tables.column_types import arrow_schema
 
 if TYPE_CHECKING:

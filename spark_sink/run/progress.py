@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from tidemark.protocol.errors import TidemarkError
-from tidemark.spark_sink.pipeline.report import Applied, PlannedPart
+from tidemark.spark_sink.run.report import Applied, PlannedPart
 
 logger = logging.getLogger(__name__)
 

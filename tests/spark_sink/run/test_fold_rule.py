@@ -9,7 +9,7 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.spark_sink.pipeline.settings import FoldRule, VacuumRule
+from tidemark.spark_sink.run.settings import FoldRule, VacuumRule
 
 TRIGGER = 1.0
 

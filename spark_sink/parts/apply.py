@@ -12,13 +12,13 @@ from tidemark.protocol.errors import TidemarkError
 from tidemark.spark_sink.changes.key_order import Place, place
 from tidemark.spark_sink.changes.row_events import row_events_frame
 from tidemark.spark_sink.formats.data_files import DataFile, KeyBounds
-from tidemark.spark_sink.pipeline.parts.part_tasks import Assignment, TaskReport
-from tidemark.spark_sink.pipeline.parts.plan import Part
-from tidemark.spark_sink.pipeline.parts.ranges import KeyRange, file_groups, joined_runs, key_ranges
-from tidemark.spark_sink.pipeline.parts.routing import route
-from tidemark.spark_sink.pipeline.parts.spark_jobs import SparkJobs
-from tidemark.spark_sink.pipeline.report import Cost
-from tidemark.spark_sink.pipeline.settings import KeepSettings
+from tidemark.spark_sink.parts.part_tasks import Assignment, TaskReport
+from tidemark.spark_sink.parts.plan import Part
+from tidemark.spark_sink.parts.ranges import KeyRange, file_groups, joined_runs, key_ranges
+from tidemark.spark_sink.parts.routing import route
+from tidemark.spark_sink.parts.spark_jobs import SparkJobs
+from tidemark.spark_sink.run.report import Cost
+from tidemark.spark_sink.run.settings import KeepSettings
 from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.source.runs import runs
 from tidemark.spark_sink.source.segment_reader import segment_files

@@ -25,10 +25,10 @@ from tidemark.spark_sink.changes.row_events import row_events_frame
 from tidemark.spark_sink.formats.delta_table import PositionedTable
 from tidemark.spark_sink.formats.log_position import position_at
 from tidemark.spark_sink.formats.positions import Position
-from tidemark.spark_sink.pipeline.parts.apply import Outcome
-from tidemark.spark_sink.pipeline.parts.plan import Part
-from tidemark.spark_sink.pipeline.parts.spark_jobs import SparkJobs
-from tidemark.spark_sink.pipeline.report import Cost
+from tidemark.spark_sink.parts.apply import Outcome
+from tidemark.spark_sink.parts.plan import Part
+from tidemark.spark_sink.parts.spark_jobs import SparkJobs
+from tidemark.spark_sink.run.report import Cost
 from tidemark.spark_sink.source.arrow_handover import packed
 from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.source.native_scan import segments_frame

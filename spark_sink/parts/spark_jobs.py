@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.changes.key_order import Place, place
-from tidemark.spark_sink.pipeline.parts.part_tasks import REPORT, Assignment, TaskReport, bundles, performed, routed
-from tidemark.spark_sink.pipeline.parts.routing import route
+from tidemark.spark_sink.parts.part_tasks import REPORT, Assignment, TaskReport, bundles, performed, routed
+from tidemark.spark_sink.parts.routing import route
 from tidemark.spark_sink.source.arrow_handover import packed
 from tidemark.spark_sink.spark.failures import spark_exceptions
 from tidemark.spark_sink.spark.session import is_connect

@@ -16,7 +16,7 @@ from tidemark.protocol.changelog import KeyValue, Run, Segment
 from tidemark.spark_sink.changes.key_order import Place, place, reaches
 from tidemark.spark_sink.changes.sources import BackfilledRun, BaseFile, SourceGroup
 from tidemark.spark_sink.formats.data_files import DataFile, KeyBounds
-from tidemark.spark_sink.pipeline.parts.ranges import file_groups, joined_runs, key_ranges, possibly_hit, sources
+from tidemark.spark_sink.parts.ranges import file_groups, joined_runs, key_ranges, possibly_hit, sources
 
 Key = tuple[int | None, ...]
 

@@ -11,9 +11,9 @@ from tidemark.protocol.changelog.shown import Shown
 from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.changes.sources import SourceGroup
 from tidemark.spark_sink.formats.data_files import DataFile, KeyBounds
-from tidemark.spark_sink.pipeline.parts.ranges import Sources, file_groups, possibly_hit, sources
-from tidemark.spark_sink.pipeline.report import PlannedPart
-from tidemark.spark_sink.pipeline.settings import KeepSettings, Way
+from tidemark.spark_sink.parts.ranges import Sources, file_groups, possibly_hit, sources
+from tidemark.spark_sink.run.report import PlannedPart
+from tidemark.spark_sink.run.settings import KeepSettings, Way
 from tidemark.spark_sink.tables.column_types import Columns
 from tidemark.spark_sink.tables.kept_tables import Target
 from tidemark.spark_sink.tables.lineage import AS_THEY_ARE, ColumnPlaces, Lineage
