@@ -26,7 +26,7 @@ from tidemark.runtime.commands.printing import tell_failure
 from tidemark.runtime.commands.status import status
 from tidemark.runtime.commands.steer import backfill, pause, priority, resume
 from tidemark.runtime.commands.tail import tail
-from tidemark.runtime.failures import failure_of, status_of
+from tidemark.runtime.progress.failures import failure_of, status_of
 
 INTERRUPTED = 130
 

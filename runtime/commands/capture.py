@@ -15,8 +15,7 @@ from rich.console import Console
 
 from tidemark.protocol.capture_file import CaptureFile, read_capture_file
 from tidemark.runtime.commands.arguments import CaptureFileArgument, JsonOption
-from tidemark.runtime.known_log import KnownLog
-from tidemark.runtime.permissions import write_for
+from tidemark.runtime.commands.permissions import write_for
 from tidemark.runtime.preparation.known_tables import keep_known
 from tidemark.runtime.preparation.prepared_capture import Preparation, PreparedCapture
 from tidemark.runtime.progress.display import Display
@@ -25,6 +24,7 @@ from tidemark.runtime.progress.lines import LineDisplay
 from tidemark.runtime.progress.live import LiveDisplay
 from tidemark.runtime.progress.status_file import StatusFile
 from tidemark.runtime.sessions.interruption import Interruption
+from tidemark.runtime.sessions.known_log import KnownLog
 from tidemark.runtime.steering.capture_file_watch import CaptureFileWatch, stamp
 
 if TYPE_CHECKING:

@@ -21,13 +21,13 @@ from tidemark.protocol.logs import OPTIONAL_SQL, LogLine
 from tidemark.runtime.commands.arguments import CaptureFileArgument, JsonOption
 from tidemark.runtime.commands.fix_sql import Fix, OptionalPart, script
 from tidemark.runtime.commands.printing import print_table, say, say_aside, say_json
-from tidemark.runtime.failures import FAILED_FOR_NOW
-from tidemark.runtime.known_log import KnownLog
 from tidemark.runtime.preparation.prepared_capture import Preparation
 from tidemark.runtime.preparation.selection import Selection, resource_path
+from tidemark.runtime.progress.failures import FAILED_FOR_NOW
 from tidemark.runtime.progress.live import size
 from tidemark.runtime.progress.liveness import liveness
 from tidemark.runtime.progress.status_file import read_status
+from tidemark.runtime.sessions.known_log import KnownLog
 
 MARKS = {"ok": "ok  ", "warning": "warn", "failure": "FAIL"}
 

@@ -14,8 +14,8 @@ from tidemark.protocol.errors import UsageError
 from tidemark.protocol.messages import Control
 from tidemark.protocol.nearest_names import near
 from tidemark.runtime.commands.arguments import CaptureFileArgument, JsonOption
+from tidemark.runtime.commands.permissions import write_for
 from tidemark.runtime.commands.printing import say, say_json
-from tidemark.runtime.permissions import write_for
 from tidemark.runtime.progress.liveness import liveness
 from tidemark.runtime.progress.rereads import rereads
 from tidemark.runtime.progress.status_file import read_status

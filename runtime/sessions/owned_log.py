@@ -8,7 +8,7 @@ from typing import Self
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.messages import JsonObject
 from tidemark.runtime.changelog.writer import LogWriter
-from tidemark.runtime.known_log import KnownLog
+from tidemark.runtime.sessions.known_log import KnownLog
 
 
 class OwnedLog:
