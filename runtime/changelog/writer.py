@@ -33,12 +33,12 @@ from tidemark.protocol.changelog.table_schema import Schema, is_untyped, table_s
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.messages import JsonObject
 from tidemark.protocol.state import difference
-from tidemark.runtime.changelog import storage
 from tidemark.runtime.changelog.batch import Batch, BoundCollection
 from tidemark.runtime.changelog.documents.column_names import ColumnNames
-from tidemark.runtime.changelog.documents.fills import with_stated_fills, without_fills
+from tidemark.runtime.changelog.files import storage
+from tidemark.runtime.changelog.files.sweep import sweep
+from tidemark.runtime.changelog.fills import with_stated_fills, without_fills
 from tidemark.runtime.changelog.generations import CollectionGenerations, emptied
-from tidemark.runtime.changelog.sweep import sweep
 
 logger = logging.getLogger(__name__)
 

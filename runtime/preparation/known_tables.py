@@ -13,7 +13,7 @@ import orjson
 
 from tidemark.protocol.changelog.known_tables import FILE
 from tidemark.protocol.messages import DiscoveredBinding
-from tidemark.runtime.changelog import storage
+from tidemark.runtime.changelog.files import storage
 
 
 def keep_known(root: Path, tables: Sequence[DiscoveredBinding]) -> None:

@@ -23,7 +23,7 @@ import orjson
 from tidemark.protocol.changelog import Commit
 from tidemark.protocol.changelog.layout import HEADER
 from tidemark.protocol.logs import LogLine
-from tidemark.runtime.changelog.storage import temporary_name
+from tidemark.runtime.changelog.files.storage import temporary_name
 from tidemark.runtime.progress.display import Display
 from tidemark.runtime.progress.failures import failure_of
 from tidemark.runtime.progress.figures import Figures

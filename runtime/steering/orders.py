@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.messages import Control, JsonObject
-from tidemark.runtime.changelog import storage
+from tidemark.runtime.changelog.files import storage
 
 FOLDER = "control"
 

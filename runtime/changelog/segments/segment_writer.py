@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tidemark.protocol.changelog.models import LONGEST_RUN, Segment, TableSchema
-from tidemark.runtime.changelog import storage
+from tidemark.runtime.changelog.files import storage
 from tidemark.runtime.changelog.segments.key_runs import KeyRuns
 from tidemark.runtime.changelog.segments.stated_keys import KeyBox, stated_key
 

@@ -15,7 +15,7 @@ from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.changelog.layout import CONSUMERS, consumer_name, segment_path
 from tidemark.protocol.changelog.models import Commit
 from tidemark.protocol.changelog.summaries import CLAIMS_KEPT, advance
-from tidemark.runtime.changelog import storage
+from tidemark.runtime.changelog.files import storage
 from tidemark.runtime.changelog.writer import LogWriter
 
 

@@ -26,7 +26,7 @@ from tests.runtime.changelog.shop import (
 from tidemark.protocol.changelog import ChangeLog, layout
 from tidemark.protocol.changelog.layout import SUMMARY_EVERY
 from tidemark.protocol.errors import ChangeLogError
-from tidemark.runtime.changelog import storage
+from tidemark.runtime.changelog.files import storage
 from tidemark.runtime.changelog.writer import LogWriter
 
 
@@ -314,7 +314,7 @@ def test_a_full_disk_is_an_error_and_the_log_stays_whole(root: Path) -> None:
 import resource, sys
 from pathlib import Path
 from tidemark.protocol.errors import ChangeLogError
-from tidemark.runtime.changelog import storage
+from tidemark.runtime.changelog.files import storage
 from tidemark.runtime.changelog.writer import LogWriter
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, order
 log = LogWriter.open(Path(sys.argv[1]), "shop")

@@ -7,7 +7,7 @@ from operator import attrgetter
 from tests.runtime.changelog.generations.mutants import Mutant
 from tidemark.protocol.changelog import column_identity, evolution, summaries
 from tidemark.protocol.changelog.models import TableSchema
-from tidemark.runtime.changelog.documents import fills
+from tidemark.runtime.changelog import fills
 from tidemark.runtime.changelog.generations import CollectionGenerations
 from tidemark.runtime.changelog.writer import LogWriter
 from tidemark.runtime.sessions.bound_table import BoundTable

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tidemark.protocol.changelog import layout
 from tidemark.protocol.changelog.models import Summary
-from tidemark.runtime.changelog import storage
+from tidemark.runtime.changelog.files import storage
 
 logger = logging.getLogger(__name__)
 
