@@ -64,7 +64,7 @@ check: setup ## Run ruff, mypy, the import contracts, and see that generated doc
 	$(RUN) ruff format --check .
 	$(RUN) mypy
 	$(VENV)/bin/lint-imports
-	$(RUN) tidemark.protocol.generate --check
+	$(RUN) tests.house.protocol_documents --check
 	$(RUN) tests.house.api_page --check
 	$(RUN) tests.end_to_end.alterations.page --check
 

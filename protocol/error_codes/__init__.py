@@ -1,7 +1,7 @@
 """Every error code, with its retry policy and its remedy: one table, a module for each room.
 
 A code is stable: it may be retired, never reused. ``docs/errors.md`` is generated from this table
-(``python -m tidemark.protocol.generate``), and a test keeps the two, and the codes that the sources raise, in step.
+(``python -m tests.house.protocol_documents``), and a test keeps the two, and the codes that the sources raise, in step.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""docs/ holds what ``tidemark.protocol.generate`` writes, and the schemas say what the codec does."""
+"""docs/ holds what ``tests.house.protocol_documents`` writes, and the schemas say what the codec does."""
 
 from __future__ import annotations
 
@@ -7,39 +7,39 @@ from pathlib import Path
 
 import pytest
 
+from tests.house import protocol_documents
 from tests.protocol.documents import Json
-from tidemark.protocol import generate
 from tidemark.protocol.messages import REQUESTS, RESPONSES, Opened
 
 
 def test_the_generated_documents_are_in_step(capsys: pytest.CaptureFixture[str]) -> None:
-    assert generate.main(["--check"]) == 0, capsys.readouterr().err
+    assert protocol_documents.main(["--check"]) == 0, capsys.readouterr().err
 
 
 def test_check_names_what_is_missing_stale_or_left_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     docs = tmp_path / "docs"
     docs.mkdir()
-    assert generate.main([], docs) == 0
-    assert generate.main(["--check"], docs) == 0
+    assert protocol_documents.main([], docs) == 0
+    assert protocol_documents.main(["--check"], docs) == 0
     (docs / "errors.md").write_text("old")
     (docs / "protocol" / "request-open.json").unlink()
     (docs / "protocol" / "request-gone.json").write_text("{}")
-    assert generate.main(["--check"], docs) == 1
+    assert protocol_documents.main(["--check"], docs) == 1
     assert {line.split()[0] for line in capsys.readouterr().err.splitlines()} == {
         "docs/errors.md",
         "docs/protocol/request-open.json",
         "docs/protocol/request-gone.json",
     }
-    assert generate.main([], docs) == 0
-    assert generate.main(["--check"], docs) == 0
+    assert protocol_documents.main([], docs) == 0
+    assert protocol_documents.main(["--check"], docs) == 0
 
 
 def _load(name: str) -> Json:
-    return json.loads(generate.documents()[f"protocol/{name}.json"])
+    return json.loads(protocol_documents.documents()[f"protocol/{name}.json"])
 
 
 def test_every_message_has_its_schema() -> None:
-    schemas = {Path(path).stem for path in generate.documents() if path.startswith("protocol/")}
+    schemas = {Path(path).stem for path in protocol_documents.documents() if path.startswith("protocol/")}
     expected = {f"request-{kind}" for kind in REQUESTS} | {f"response-{kind}" for kind in [*RESPONSES, "captured"]}
     assert schemas == expected | {"state"}
 
@@ -59,7 +59,7 @@ def test_a_requests_schema_stays_open_to_unknown_fields(kind: str) -> None:
 
 
 def test_a_reference_leads_to_a_definition_of_the_same_file() -> None:
-    for path, content in generate.documents().items():
+    for path, content in protocol_documents.documents().items():
         if path.endswith(".json"):
             schema = json.loads(content)
             found = set(_references(schema))

@@ -2,8 +2,8 @@
 
 ::
 
-    python -m tidemark.protocol.generate          write them
-    python -m tidemark.protocol.generate --check  write nothing; exit 1 and name each file that is out of date
+    python -m tests.house.protocol_documents          write them
+    python -m tests.house.protocol_documents --check  write nothing; exit 1 and name each file that is out of date
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ import orjson
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
+from tests.house.files import ROOT
 from tidemark.protocol.changelog.models import Commit, Consumer, LogHeader, Summary, TableSchema
 from tidemark.protocol.error_codes import CODES, ErrorCode, Policy
 from tidemark.protocol.messages import MAX_UINT32, REQUESTS, RESPONSES, ConnectorState, JsonObject, Message
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
+DOCS = ROOT / "docs"
 
 ROOMS: dict[str, str] = {
     "CFG": "The capture file",
@@ -174,7 +175,7 @@ def _file(model: type[BaseModel]) -> JsonObject:
 
 def _errors() -> Iterator[str]:
     yield "# Errors\n\n"
-    yield "<!-- Generated from protocol/error_codes/ by `python -m tidemark.protocol.generate`. -->\n\n"
+    yield "<!-- Generated from protocol/error_codes/ by `python -m tests.house.protocol_documents`. -->\n\n"
     yield "Every error that tidemark raises has one of these codes. A code may be retired, but is never reused. "
     yield "The error itself says what happened and where, and often gives a more exact remedy than this page can.\n"
     rooms: dict[str, list[ErrorCode]] = {room: [] for room in ROOMS}
@@ -190,7 +191,9 @@ def _errors() -> Iterator[str]:
 
 def main(arguments: list[str] | None = None, docs: Path = DOCS) -> int:
     """Writes or checks the files below ``docs``. Returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m tidemark.protocol.generate", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.house.protocol_documents", description=__doc__.split("\n")[0]
+    )
     parser.add_argument("--check", action="store_true", help="write nothing; fail when a file is out of date")
     check = parser.parse_args(arguments).check
     expected = {docs / path: content for path, content in documents().items()}
@@ -200,7 +203,7 @@ def main(arguments: list[str] | None = None, docs: Path = DOCS) -> int:
     if check:
         for path in (*stale, *orphans):
             sys.stderr.write(
-                f"{path.relative_to(docs.parent)} is out of date; run: python -m tidemark.protocol.generate\n"
+                f"{path.relative_to(docs.parent)} is out of date; run: python -m tests.house.protocol_documents\n"
             )
         return 1 if stale or orphans else 0
     for path in stale:
