@@ -18,7 +18,7 @@ import orjson
 from pydantic import BaseModel
 
 from tidemark.protocol.errors import TidemarkError
-from tidemark.protocol.visible import visible_json
+from tidemark.protocol.text.visible import visible_json
 
 STATUS = "connectorStatus"
 """``eventType`` of a status line."""

@@ -12,7 +12,7 @@ from typing import TextIO
 import orjson
 
 from tidemark.protocol.errors import TidemarkError
-from tidemark.protocol.visible import visible, visible_json
+from tidemark.protocol.text.visible import visible, visible_json
 from tidemark.spark_sink.pipeline.memory import SEEN_AT_OPENING
 from tidemark.spark_sink.run.figures import count, duration, size
 from tidemark.spark_sink.run.report import Applied, Cost, KeptTable, MaterializeReport, PlannedPart

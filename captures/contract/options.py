@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 from pydantic import BaseModel, ConfigDict, Field, GetPydanticSchema
 from pydantic_core.core_schema import no_info_after_validator_function, str_schema
 
-from tidemark.protocol.sizes import parse_size
+from tidemark.protocol.text.sizes import parse_size
 
 _ROWS = re.compile(r"(\d+(?:\.\d+)?)\s*rows")
 _HOURS = re.compile(r"(\d{1,2}:\d{2})\s*-\s*(\d{1,2}:\d{2})(?:\s+(\S+))?")

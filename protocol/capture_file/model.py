@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, P
 
 from tidemark.protocol.capture_file.spark_entry import SparkEntry
 from tidemark.protocol.capture_file.values import STRICT, LocalPath, Seconds
-from tidemark.protocol.sizes import Bytes
+from tidemark.protocol.text.sizes import Bytes
 
 SILENCE_SECONDS = 60.0
 """Six times the heartbeat interval of our connectors."""

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from tidemark.protocol.capture_file.model import CaptureFile
 from tidemark.protocol.errors import UsageError
-from tidemark.protocol.nearest_names import near
+from tidemark.protocol.text.nearest_names import near
 
 if TYPE_CHECKING:
     from tidemark.protocol.capture_file.yaml_places import Loc

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tidemark.protocol.errors import TidemarkError
-from tidemark.protocol.visible import visible, visible_json
+from tidemark.protocol.text.visible import visible, visible_json
 
 ANY_WIDTH = 100_000
 """The width of output without a terminal: it shows whole names."""

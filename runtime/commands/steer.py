@@ -12,7 +12,7 @@ from tidemark.protocol.capture_file import read_capture_file
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.errors import UsageError
 from tidemark.protocol.messages import Control
-from tidemark.protocol.nearest_names import near
+from tidemark.protocol.text.nearest_names import near
 from tidemark.runtime.commands.arguments import CaptureFileArgument, JsonOption
 from tidemark.runtime.commands.permissions import write_for
 from tidemark.runtime.commands.printing import say, say_json

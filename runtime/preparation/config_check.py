@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tidemark.protocol.nearest_names import near
+from tidemark.protocol.text.nearest_names import near
 
 Place = tuple[str | int, ...]
 

@@ -21,7 +21,7 @@ from tidemark.protocol.messages import (
     Projection,
     SpecResponse,
 )
-from tidemark.protocol.nearest_names import near
+from tidemark.protocol.text.nearest_names import near
 from tidemark.runtime.preparation.table_options import taken_options
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tidemark.protocol.capture_file import TableEntry
 from tidemark.protocol.messages import SpecResponse
-from tidemark.protocol.nearest_names import near
+from tidemark.protocol.text.nearest_names import near
 from tidemark.runtime.preparation.config_check import Place, mistakes, resolved
 
 _OURS = tuple(TableEntry.model_fields)

@@ -19,7 +19,7 @@ import orjson
 
 from tidemark.protocol.changelog import Commit
 from tidemark.protocol.logs import LogLine
-from tidemark.protocol.visible import visible_json
+from tidemark.protocol.text.visible import visible_json
 from tidemark.runtime.progress.display import severity
 from tidemark.runtime.progress.figures import Figures
 

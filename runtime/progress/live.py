@@ -14,7 +14,7 @@ from rich.text import Text
 
 from tidemark.protocol.changelog import Commit
 from tidemark.protocol.logs import LogLine, Progress
-from tidemark.protocol.visible import visible
+from tidemark.protocol.text.visible import visible
 from tidemark.runtime.progress.display import severity
 from tidemark.runtime.progress.figures import Figures, TableFigures
 

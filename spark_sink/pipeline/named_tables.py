@@ -8,7 +8,7 @@ from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.changelog.known_tables import known_tables
 from tidemark.protocol.changelog.models import QUARANTINE
 from tidemark.protocol.errors import UsageError
-from tidemark.protocol.nearest_names import near
+from tidemark.protocol.text.nearest_names import near
 from tidemark.spark_sink.run.settings import KeepSettings
 from tidemark.spark_sink.tables.kept_tables import unmatched
 from tidemark.spark_sink.tables.table_columns import dotted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidemark.protocol.sizes import parse_size
+from tidemark.protocol.text.sizes import parse_size
 
 UNITS = {
     "B": 1,

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, SecretStr
 from tidemark.captures.server.endpoint_config import Endpoint, Secret, parsed_endpoint
 from tidemark.captures.tables.table_config import TableConfig, parsed_resource
 from tidemark.protocol.messages import JsonObject
-from tidemark.protocol.sizes import size_or_number
+from tidemark.protocol.text.sizes import size_or_number
 
 WITHOUT_A_NAME = "tidemark"
 

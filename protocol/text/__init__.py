@@ -1,0 +1,1 @@
+"""Text that people write and read: sizes and names in configurations, and what a terminal may show."""
