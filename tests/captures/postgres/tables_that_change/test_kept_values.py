@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -138,15 +139,18 @@ def test_the_page_shows_the_list() -> None:
 
 
 @contextmanager
-def tablespaces(database: Database) -> Iterator[str]:
-    """The name of two tablespaces without its end, which is a number."""
+def with_tablespaces(database: Database, changes: Mapping[str, Change]) -> Iterator[dict[str, Change]]:
+    """The changes, with two tablespaces for those that name ``{space}``: the name without its end, a number."""
     name = f"{database.name}_space"
     with database.connect() as connection:
         connection.execute("SET allow_in_place_tablespaces = on")
         for number in range(2):
             connection.execute(f"CREATE TABLESPACE {name}_{number} LOCATION ''")
     try:
-        yield name
+        yield {
+            change: replace(each, statements=tuple(text.replace("{space}", name) for text in each.statements))
+            for change, each in changes.items()
+        }
     finally:
         with database.connect() as connection:
             for number in range(2):
@@ -165,13 +169,7 @@ def test_what_keeps_all_values(any_database: Database, publication: str) -> None
         if not (publication and name == "repacked")
         for place, change in enumerate(changes)
     }
-    with tablespaces(any_database) as space:
-        with_space = {
-            name: Change(
-                tuple(each.replace("{space}", space) for each in change.statements), change.create, change.query
-            )
-            for name, change in listed.items()
-        }
+    with with_tablespaces(any_database, listed) as with_space:
         live, stopped = outcomes(any_database, with_space)
     assert {name: (live[name].what, stopped[name].what) for name in listed} == dict.fromkeys(listed, ("kept", "kept"))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.captures.postgres.tables_that_change.test_kept_values import KEEPING, UNSURE, tablespaces
+from tests.captures.postgres.tables_that_change.test_kept_values import KEEPING, UNSURE, with_tablespaces
 from tests.captures.postgres.tables_that_change.verdicts import PARTS, Change, outcomes
 from tests.captures.source_tables import prepare
 from tests.servers.postgres import Database
@@ -54,13 +54,7 @@ def test_what_keeps_all_values_keeps_them(any_database: Database) -> None:
         for number in range(2):
             prepare(any_database, f"CREATE ACCESS METHOD heap{number} TYPE TABLE HANDLER heap_tableam_handler")
         listed["another access method"] = Change((_T + "SET ACCESS METHOD heap{n}",))
-    with tablespaces(any_database) as space:
-        with_space = {
-            name: Change(
-                tuple(each.replace("{space}", space) for each in change.statements), change.create, change.query
-            )
-            for name, change in listed.items()
-        }
+    with with_tablespaces(any_database, listed) as with_space:
         live, stopped = outcomes(any_database, with_space)
     assert {name: (live[name].what, stopped[name].what) for name in listed} == dict.fromkeys(listed, ("kept", "kept"))
 
