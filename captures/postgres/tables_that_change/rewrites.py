@@ -20,8 +20,8 @@ LOCK_MILLISECONDS = 100
 
 
 def has_lost_none(session: psycopg.Connection, store: Store, since: str, truncated: str) -> bool | None:
-    """Whether it is sure that a store with another file lost no rows that the log does not tell; None while it is
-    locked.
+    """Whether it is sure that a store with another file lost no rows that the log does not tell; None if it is locked,
+    or has yet another file by now.
 
     An ALTER TABLE that rewrites a table, such as SET LOGGED, writes every row in its own transaction. VACUUM FULL,
     CLUSTER and SET TABLESPACE keep the transaction of each row. So a row from before ``since``, among the first ones,
@@ -45,17 +45,17 @@ def has_lost_none(session: psycopg.Connection, store: Store, since: str, truncat
         sql.Literal(ROWS),
         sql.Literal(str(int(since) % (1 << 32))),
     )
-    return _asked(session, query, refused=False)
+    return _asked(session, store, query, refused=False)
 
 
 def holds_rows(session: psycopg.Connection, store: Store) -> bool | None:
-    """Whether it has rows, or the user may not read it; None while it is locked. Raises psycopg.Error."""
+    """Whether it has rows, or the user may not read it; None as above. Raises psycopg.Error."""
     query = sql.SQL("SELECT EXISTS (SELECT FROM ONLY {})").format(sql.Identifier(store.schema, store.name))
-    return _asked(session, query, refused=True)
+    return _asked(session, store, query, refused=True)
 
 
 def had_rows_before_it_joined(session: psycopg.Connection, store: Store, root: int) -> bool | None:
-    """Whether some of the first rows of a partition are older than its attachment; None while the table is locked.
+    """Whether some of the first rows of a partition are older than its attachment; None as above.
 
     The log has such rows as another table's, or not at all. Rows of the attaching transaction itself are older if an
     earlier command wrote them. An ALTER TABLE that rewrites rows, such as SET LOGGED, hides their age: after it, every
@@ -77,24 +77,30 @@ def had_rows_before_it_joined(session: psycopg.Connection, store: Store, root: i
     ).format(
         sql.Identifier(store.schema, store.name), *map(sql.Literal, (ROWS, store.oid, root, store.file != store.oid))
     )
-    return _asked(session, query, refused=True)
+    return _asked(session, store, query, refused=True)
 
 
 def condition_of(session: psycopg.Connection, store: Store) -> str | None:
-    """A condition for the rows of a partition, by which the server finds it; None while it is locked.
+    """A condition for the rows of a partition, by which the server finds it; None as above.
 
     Raises:
         psycopg.Error: The server refuses.
     """
     query = sql.SQL("SELECT {} || coalesce(pg_catalog.pg_get_partition_constraintdef({}), 'true')")
-    return _asked(session, query.format(sql.Literal(OF_PARTITION), sql.Literal(store.oid)), refused="true")
+    return _asked(session, store, query.format(sql.Literal(OF_PARTITION), sql.Literal(store.oid)), refused="true")
 
 
-def _asked(session: psycopg.Connection, query: sql.Composed, *, refused: Answer) -> Answer | None:
+def _asked(session: psycopg.Connection, store: Store, query: sql.Composed, *, refused: Answer) -> Answer | None:
+    # An ALTER TABLE that had the lock may have moved the rows: its rows say nothing about the file of the record. The
+    # server takes the query's snapshot when it has the lock.
+    same_file = sql.SQL("EXISTS (SELECT FROM pg_catalog.pg_class WHERE oid = {} AND relfilenode = {})")
+    guarded = sql.SQL("SELECT CASE WHEN {} THEN ({}) END").format(
+        same_file.format(sql.Literal(store.oid), sql.Literal(store.file)), query
+    )
     try:
         with session.transaction():
             session.execute(f"SET LOCAL lock_timeout = {LOCK_MILLISECONDS}")
-            row = session.execute(query).fetchone()
+            row = session.execute(guarded).fetchone()
     except (psycopg.errors.LockNotAvailable, psycopg.errors.UndefinedTable):
         return None  # It is locked, or was dropped or renamed just now: the next look tells.
     except psycopg.errors.InsufficientPrivilege:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
+from tests.captures.postgres.chunk_reads import opened
 from tests.captures.postgres.tables_that_change.capturing import SECONDS, capturing, held, kept, made
 from tests.captures.session import Session
 from tests.captures.source_tables import prepare
+from tests.servers.deadline import wait_until
 from tests.servers.postgres import Database
+from tidemark.captures.postgres.tables_that_change import rewrites
+from tidemark.captures.postgres.tables_that_change.comparison import oldest_running
 
 KEYLESS = [
     "CREATE TABLE t (id int, a text)",
@@ -147,3 +152,21 @@ def test_two_captured_tables_swap_their_names(database: Database) -> None:
         again.documents[:0] = capture.documents
         assert kept(again) == held(database)
         assert kept(again, binding=1) == held(database, "SELECT * FROM s")
+
+
+def test_rows_that_were_moved_while_their_lock_was_awaited(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They say nothing about the file that the table had before: it would be emptied, and for the new file again."""
+    monkeypatch.setattr(rewrites, "LOCK_MILLISECONDS", SECONDS * 1000)
+    rows = ("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t SELECT * FROM generate_series(1, 100)")
+    with opened(database, *rows) as t, ThreadPoolExecutor(1) as asking:
+        (store,) = t.binding.table.stores
+        since = oldest_running(t.session)
+        assert rewrites.has_lost_none(t.session, store, since, "") is True
+        with database.connect(autocommit=False) as altering, database.connect() as looking:
+            altering.execute("ALTER TABLE t ALTER id TYPE bigint")
+            answer = asking.submit(rewrites.has_lost_none, t.session, store, since, "")
+            waiting = "SELECT FROM pg_locks WHERE NOT granted AND relation = 't'::regclass"
+            wait_until(lambda: looking.execute(waiting).fetchall(), SECONDS, "a query that waits for the lock")
+            altering.commit()
+        assert answer.result(SECONDS) is None
+        assert rewrites.holds_rows(t.session, store) is None
