@@ -268,7 +268,7 @@ OUTCOMES: Outcomes = {
         swap_types swap_by_change swap_in_steps reorder reorder_first default_of_a_column comment not_null
         charset_of_the_table int_to_bigint bigint_to_int int_to_unsigned unsigned_int_to_bigint
         bigint_to_unsigned wider_varchar varchar_to_text more_digits too_large_decimal text_to_longtext
-        blob_to_longblob charset collation more_labels labels_in_between labels_in_another_order
+        blob_to_longblob charset collation more_labels labels_in_between labels_in_another_order not_null_and_back
         more_labels_of_a_set more_bits tinyint1_to_int int_to_tinyint1 unique_instead indexed
         truncated instant inplace inplace_varchar rebuilt partitioned partitioned_and_back drop_instantly
         instant_in_the_middle
