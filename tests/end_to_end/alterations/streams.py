@@ -187,7 +187,10 @@ def main(log: str, folder: str, *tables: str) -> None:
     register(spark)
     with ThreadPoolExecutor(AT_A_TIME) as pool:
         for done in sys.stdin:
-            list(pool.map(lambda table: _follow(spark, log, Path(folder, table)), tables))
+            # The first query puts what Python needs into a map that Spark shares between all of them, and that it may
+            # be sending to a task of another one: java.io.OptionalDataException.
+            _follow(spark, log, Path(folder, tables[0]))
+            list(pool.map(lambda table: _follow(spark, log, Path(folder, table)), tables[1:]))
             Path(done.strip()).touch()
     spark.stop()
 
