@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import typer
 
+from tests.examples import sample
 from tests.servers.deadline import wait_until
 from tests.spark_sink.log_builder import LogBuilder, create
 from tidemark.runtime.cli import app
@@ -101,7 +102,7 @@ def test_the_tables_are_kept_and_can_be_read_as_the_last_line_says(log: LogBuild
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", sample([signal.SIGINT, signal.SIGTERM], [signal.SIGINT]))
 def test_a_signal_ends_it_between_two_parts(log: LogBuilder, tmp_path: Path, number: signal.Signals) -> None:
     out = tmp_path / "out"
     with out.open("w") as output:

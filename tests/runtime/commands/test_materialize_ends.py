@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.examples import sample
 from tests.servers.deadline import wait_until
 from tests.spark_sink.log_builder import LogBuilder, create
 
@@ -120,7 +121,7 @@ def test_a_connect_server_that_is_not_there_is_one_error(folder: Path) -> None:
     assert "no Spark Connect server has answered at 127.0.0.1:1" in one_error(folder, "TM-SPK-013")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", sample([signal.SIGINT, signal.SIGTERM], [signal.SIGTERM]))
 def test_a_signal_in_the_middle_of_a_large_part_ends_it_soon(large: Path, number: signal.Signals) -> None:
     with started(large) as process:
         java = wait_until(lambda: working(process), DEADLINE, "the executor works")
