@@ -154,7 +154,13 @@ SCENES: dict[TableChange | KeepsValues, Scene] = {
     kept_values.COLUMN_ADDED: Scene(lambda n: [f"ALTER TABLE t ADD c{n} int"]),
     changes.COLUMN_FILLED: Scene(lambda n: [f"ALTER TABLE t ADD c{n} serial"]),
     kept_values.COLUMN_CONSTANT: Scene(lambda n: [f"ALTER TABLE t ADD c{n} int DEFAULT {n}"]),
-    changes.COLUMN_MADE_AGAIN: Scene(lambda n: ["ALTER TABLE t DROP a", f"ALTER TABLE t ADD a int DEFAULT {n + 1000}"]),
+    changes.COLUMN_MADE_AGAIN: Scene(
+        lambda n: [
+            "ALTER TABLE t DROP a",
+            f"ALTER TABLE t ADD a int DEFAULT {n + 1000}",
+            "UPDATE t SET a = 3 WHERE id = 5",
+        ]
+    ),
     kept_values.COLUMN_DROPPED: Scene(
         lambda n: [f"ALTER TABLE t DROP c{n}"],
         create=["CREATE TABLE t (id int PRIMARY KEY, a int, c0 int, c1 int, c2 int, c3 int)", _ROWS],
