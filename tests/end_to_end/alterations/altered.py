@@ -113,7 +113,7 @@ class AlteredTables:
         self._capture.catch_up()
         _assert_none(self._capture.live_differences(self._keys))
         found = self._found()
-        assert {name: one for name, one in found.items() if not self._is_known(name, one)} == {}
+        _assert_none([f"{name} came to {one}" for name, one in found.items() if not self._is_known(name, one)])
         self._materialize()
         self._assert_equal(self._keys)
         self._streams.go_on()

@@ -302,7 +302,7 @@ OUTCOMES: Outcomes = {
         double_to_decimal date_to_int datetime_to_date datetime_to_timestamp timestamp_to_datetime
         timestamp_to_varchar datetime_to_varchar text_to_blob blob_to_text enum_to_int bit_to_more_bits
         key_to_varchar key_to_decimal key_to_unsigned_bigint another_key another_key_later longer_key added_key
-        created_again created_or_replaced
+        created_again created_or_replaced shorter_key
         """
     ),
 }

@@ -187,7 +187,7 @@ OUTCOMES: Outcomes = {
         narrower_numeric numeric_to_int numeric_to_double real_to_numeric bool_to_int timestamp_to_date
         timestamp_to_timestamptz timestamptz_to_timestamp timestamp_to_text bytea_to_text array_to_text
         key_to_text key_to_numeric rename_the_key swap_with_the_key another_key longer_key added_key
-        created_again created_again_alike
+        created_again created_again_alike shorter_key
         """
     ),
 }
