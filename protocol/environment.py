@@ -10,6 +10,9 @@ RUNTIME = "TIDEMARK_RUNTIME"
 LOG_ID = "TIDEMARK_LOG"
 """The id of the change log that a capture goes into. Set by our runtime."""
 
+BATCHES = "TIDEMARK_BATCHES"
+"""``arrow``: the runtime takes batches of columns (``tidemark.protocol.batches``)."""
+
 STOP_WHEN_CAUGHT_UP = "TIDEMARK_STOP_WHEN_CAUGHT_UP"
 """A connector ends once every backfill is done and the log is read to where the server was."""
 

@@ -42,4 +42,10 @@ CODES = (
         "An acknowledgement counts more checkpoints than were sent",
         "Acknowledge each checkpoint once, in order, in the session that sent it.",
     ),
+    manual(
+        "TM-PRO-008",
+        "A batch of columns cannot be read",
+        "The connector must be fixed: compare what it sends with Batches of columns in docs/protocol.md. Until then set "
+        "TIDEMARK_BATCHES to nothing in the capture file's connector.environment: then it sends JSON lines.",
+    ),
 )

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Executor, Future, wait
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import pyarrow as pa
 
 from tidemark.protocol.changelog import layout
 from tidemark.protocol.changelog.models import QUARANTINE, QUARANTINE_SCHEMA, Generation, Segment, TableSchema
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.runtime.changelog.documents.column_names import ColumnNames
+from tidemark.runtime.changelog.documents.column_parts import ColumnPart
 from tidemark.runtime.changelog.documents.decoder import DocumentDecoder, Part, decoder, unknown_members
 from tidemark.runtime.changelog.documents.quarantine import Misfit, Quarantine
 from tidemark.runtime.changelog.segments.segment_writer import SegmentWriter
@@ -95,6 +98,18 @@ class BoundCollection:
         return fitting, misfits
 
 
+class _ColumnBlock:
+    """Columns of a collection that are not cast yet."""
+
+    __slots__ = ("collection", "parts", "rows", "size")
+
+    def __init__(self, collection: BoundCollection) -> None:
+        self.collection = collection
+        self.parts: list[ColumnPart] = []
+        self.rows = 0
+        self.size = 0
+
+
 class _Block:
     """Documents of a collection that are not decoded yet."""
 
@@ -105,6 +120,9 @@ class _Block:
         self.documents: list[bytes] = []
         self.offsets = array("q")
         self.size = 0
+
+
+B = TypeVar("B", _Block, _ColumnBlock)
 
 
 class Batch:
@@ -134,7 +152,7 @@ class Batch:
         self._failed = False
         self._writing_thread = writing_thread
         self._writes: deque[Future[Any]] = deque()
-        self._blocks: dict[str, _Block] = {}
+        self._blocks: dict[str, _Block | _ColumnBlock] = {}
         self._pending = 0
         self._open: dict[str, SegmentWriter] = {}
         self._begun: list[SegmentWriter] = []
@@ -163,17 +181,7 @@ class Batch:
             ChangeLogError: ``TM-LOG-008`` the disk is full; ``TM-LOG-010`` too many documents do not fit. Then the
                 batch can only be discarded.
         """
-        if self._sealed or self._failed:
-            raise ValueError(
-                "this batch accepts no more events: it failed, was discarded or committed, or a later one has begun"
-            )
-        name = collection.schema.collection
-        block = self._blocks.get(name)
-        if block is None:
-            block = self._blocks[name] = _Block(collection)
-        elif block.collection is not collection:
-            self._write(name)
-            block = self._blocks[name] = _Block(collection)
+        block = self._block(collection, _Block)
         count = len(documents)
         block.documents.extend(documents)
         block.offsets.extend(range(self.next_offset, self.next_offset + count))
@@ -182,8 +190,47 @@ class Batch:
         self.bytes += size
         block.size += size
         self._pending += size + count * ROW_OVERHEAD
-        if len(block.documents) >= BLOCK_ROWS or block.size >= BLOCK_BYTES:
+        self._write_if_due(block, len(block.documents))
+
+    def add_columns(self, parts: Sequence[tuple[BoundCollection, ColumnPart]], events: int) -> None:
+        """Appends the events of a batch of columns, which were read for ``next_offset``. See ``add``.
+
+        Args:
+            parts: Each with its collection. No collection has two.
+            events: Of all parts together.
+
+        Raises:
+            ChangeLogError, ProtocolError: As ``add``; ``TM-PRO-008`` columns, perhaps of earlier parts, are not those
+                of their collection.
+        """
+        for collection, part in parts:
+            block = self._block(collection, _ColumnBlock)
+            block.parts.append(part)
+            block.rows += part.rows
+            block.size += part.size
+            self.bytes += part.size
+            self._pending += part.size
+            self._write_if_due(block, block.rows)
+        self.events += events
+
+    def _block(self, collection: BoundCollection, kind: type[B]) -> B:
+        """The block for a collection's next events. One that cannot take them is written."""
+        if self._sealed or self._failed:
+            raise ValueError(
+                "this batch accepts no more events: it failed, was discarded or committed, or a later one has begun"
+            )
+        name = collection.schema.collection
+        block = self._blocks.get(name)
+        if block is not None and block.collection is collection and isinstance(block, kind):
+            return block
+        if block is not None:
             self._write(name)
+        made = self._blocks[name] = kind(collection)
+        return made
+
+    def _write_if_due(self, block: _Block | _ColumnBlock, rows: int) -> None:
+        if rows >= BLOCK_ROWS or block.size >= BLOCK_BYTES:
+            self._write(block.collection.schema.collection)
         elif self._pending > PENDING_BYTES:
             self._write(max(self._blocks, key=lambda other: self._blocks[other].size))
 
@@ -238,19 +285,23 @@ class Batch:
     def _write(self, name: str) -> None:
         """Decodes a collection's block and hands it to the writing thread."""
         block = self._blocks.pop(name)
-        if not block.documents:
-            return
         self._failed = True  # until it has succeeded: a batch without these events must not be committed
-        self._pending -= block.size + len(block.documents) * ROW_OVERHEAD
-        parts, misfits = block.collection.fit(list(_parts(block.documents, block.offsets)))
-        decoder = block.collection.decoder
-        self.quarantine.add(misfits)
-        if parts:
-            segment = self._segment(block.collection)
-            self._writes.append(self._writing_thread.submit(_write_block, segment, decoder, parts, self.quarantine))
+        if isinstance(block, _ColumnBlock):
+            self._pending -= block.size
+            self._submit(_write_columns, block.collection, block.parts)
+        elif block.documents:
+            self._pending -= block.size + len(block.documents) * ROW_OVERHEAD
+            parts, misfits = block.collection.fit(list(_parts(block.documents, block.offsets)))
+            self.quarantine.add(misfits)
+            if parts:
+                self._submit(_write_block, block.collection, parts)
         while len(self._writes) > QUEUED_BLOCKS:
             self._writes.popleft().result()
         self._failed = False
+
+    def _submit(self, write: Callable[..., None], collection: BoundCollection, parts: Sequence[Any]) -> None:
+        segment = self._segment(collection)
+        self._writes.append(self._writing_thread.submit(write, segment, collection.decoder, parts, self.quarantine))
 
     def _segment(self, collection: BoundCollection) -> SegmentWriter:
         """The open segment of a collection under this schema; a new one where there is none."""
@@ -297,6 +348,19 @@ def _finish(segment: SegmentWriter) -> Segment | None:
         segment.discard()
         return None
     return segment.finish()
+
+
+def _write_columns(
+    segment: SegmentWriter, decoder: DocumentDecoder, parts: list[ColumnPart], apart: Quarantine
+) -> None:
+    tables = []
+    for part in parts:
+        table, misfits = part.fit(decoder)
+        apart.add(misfits)
+        tables.append(table)
+    whole = pa.concat_tables(tables)
+    for start in range(0, whole.num_rows, BLOCK_ROWS):
+        segment.write(whole.slice(start, BLOCK_ROWS))
 
 
 def _write_block(segment: SegmentWriter, decoder: DocumentDecoder, parts: list[Part], apart: Quarantine) -> None:

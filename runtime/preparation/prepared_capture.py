@@ -10,10 +10,11 @@ from math import ceil
 
 import orjson
 
+from tidemark.protocol.batches import ARROW
 from tidemark.protocol.capture_file import CaptureFile, LimitsEntry, mistakes_in
 from tidemark.protocol.capture_file.model import ANSWER_SECONDS, SILENCE_SECONDS
 from tidemark.protocol.changelog.known_tables import known_tables
-from tidemark.protocol.environment import CHECK, KNOWN_STATE, LOG_ID, RUNTIME, STOP_WHEN_CAUGHT_UP
+from tidemark.protocol.environment import BATCHES, CHECK, KNOWN_STATE, LOG_ID, RUNTIME, STOP_WHEN_CAUGHT_UP
 from tidemark.protocol.logs import LEFT_OUT, LogLine
 from tidemark.protocol.messages import (
     Applied,
@@ -152,9 +153,11 @@ class Preparation:
         ]
         names = [(table.name, table.binding.state_key, table.binding.resource_config) for table in settled]
         version = hashlib.sha256(orjson.dumps(names, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
+        # A column that is kept as text has the text that a document has, and not every value of a batch has that.
+        batches = "" if any(table.text for table in settled) else ARROW
         return PreparedCapture(
             self.connector,
-            self.environment,
+            {BATCHES: batches, **self.environment},
             self.redactor,
             self._capture(settled),
             settled,

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from tidemark.protocol.capture_file import CommitEntry
 from tidemark.protocol.changelog.models import QUARANTINE
-from tidemark.protocol.codec import captured_prefix, decode_response, split_captured
+from tidemark.protocol.codec import decode_response, split_captured
 from tidemark.protocol.errors import ConnectorError, ProtocolError, TidemarkError
 from tidemark.protocol.messages import (
     BackfillBegin,
@@ -27,15 +27,17 @@ from tidemark.protocol.messages import (
 )
 from tidemark.protocol.state import merge_patch
 from tidemark.runtime.changelog.batch import Batch, BoundCollection
+from tidemark.runtime.changelog.documents.column_parts import column_parts
 from tidemark.runtime.changelog.writer import LogWriter
 from tidemark.runtime.connector.conversation import Conversation
 from tidemark.runtime.connector.watchdog import Watchdog
 from tidemark.runtime.preparation.selection import SelectedTable
 from tidemark.runtime.progress.display import Display
 from tidemark.runtime.sessions.bound_table import BoundTable
+from tidemark.runtime.sessions.captured_lines import CapturedLines
 from tidemark.runtime.sessions.committer import Committer
 from tidemark.runtime.sessions.interruption import Interruption
-from tidemark.runtime.sessions.lines import LineCutter
+from tidemark.runtime.sessions.output_cutter import ColumnBatch, OutputCutter
 from tidemark.runtime.steering.capture_file_watch import CaptureFileWatch
 from tidemark.runtime.steering.steering import Steering
 
@@ -49,9 +51,6 @@ LOOK_SECONDS = 0.5
 
 TRUNCATED = b'{"_meta":{"op":"t"}}'
 """The first document of a table that is read again."""
-
-ENDS = b"}}}"
-"""The end of a usual captured line, after its document. (A line that ends with its binding's number has two braces.)"""
 
 
 class Session:
@@ -67,6 +66,7 @@ class Session:
         steering: The commands for the connector.
         watch: After an edit of the capture file the connector is asked to end; None if the file is not watched.
         watchdog: Ends a session whose connector hangs.
+        takes_batches: The connector was told that it may send batches of columns.
 
     Attributes:
         advanced: Whether documents or a changed state were committed.
@@ -84,6 +84,8 @@ class Session:
         steering: Steering,
         watch: CaptureFileWatch | None,
         watchdog: Watchdog,
+        *,
+        takes_batches: bool = False,
     ) -> None:
         self._talk = talk
         self._name = name
@@ -94,9 +96,9 @@ class Session:
         self._steering = steering
         self._watch = watch
         self._watchdog = watchdog
+        self._cutter = OutputCutter(batches=takes_batches)
         self._bound = [BoundTable(table, writer) for table in tables]
-        # Both spellings of the start of a usual captured line: proto3 writers leave out binding 0.
-        self._heads = {captured_prefix(index): index for index in range(len(tables))} | {b'{"captured":{"doc":': 0}
+        self._captured = CapturedLines(len(tables))
         self._lines_read = 0
         self._opened: Opened | None = None
         self._state: JsonObject = writer.state
@@ -144,7 +146,6 @@ class Session:
                 self._batch.discard()
 
     def _listen(self, selector: selectors.BaseSelector) -> None:
-        cutter = LineCutter()
         while True:
             ready = {key.fd for key, _ in selector.select(self._seconds_to_wait())}
             self._interruption.check()
@@ -154,13 +155,13 @@ class Session:
                 piece = os.read(self._talk.stdout, READ_BYTES)
                 if not piece:
                     break
-                self._read(cutter, piece)
+                self._read(piece)
                 self._watchdog.said()
             else:
                 self._watchdog.look()
             self._commit_if_due()
             self._look_around(selector, ready)
-        self._end(inside_line=cutter.inside_line)
+        self._end()
 
     def _steer(self) -> None:
         """Sends the commands that are due."""
@@ -191,38 +192,28 @@ class Session:
 
     # Output of the connector.
 
-    def _read(self, cutter: LineCutter, piece: bytes) -> None:
+    def _read(self, piece: bytes) -> None:
         try:
-            lines = cutter.cut(piece)
+            for part in self._cutter.cut(piece):
+                if isinstance(part, ColumnBatch):
+                    self._add_columns(part)
+                    self._lines_read += 1
+                else:
+                    self._take(part)
+                    self._lines_read += len(part)
         except ProtocolError as error:
             raise self._broken(error, self._lines_read + 1) from None
-        self._take(lines)
-        self._lines_read += len(lines)
 
     def _take(self, lines: list[bytes]) -> None:
-        """Takes lines. Runs of documents of one binding, nearly all lines, are cut by position and added together."""
-        index, start, cut = -1, b"\n", 0  # no line starts with a newline
-        documents: list[bytes] = []
-        for line in lines:
-            if line.startswith(start) and line.endswith(ENDS):
-                documents.append(line[cut:-2])
+        for run in self._captured.runs(lines):
+            if not isinstance(run, bytes):
+                self._add(*run)
                 continue
-            if documents:
-                self._add(index, documents)
-                documents = []
-            head = line[: line.find(b'"doc":', 12, 48) + 6]
-            if (found := self._heads.get(head)) is not None:
-                index, start, cut = found, head + b"{", len(head)
-                if line.startswith(start) and line.endswith(ENDS):
-                    documents.append(line[cut:-2])
-                    continue
-            message = self._message(line, lines)
+            message = self._message(run, lines)
             if isinstance(message, tuple):
                 self._add(message[0], [message[1]])
             else:
                 self._control(message)
-        if documents:
-            self._add(index, documents)
 
     def _message(self, line: bytes, lines: list[bytes]) -> tuple[int, bytes] | Response:
         """Decodes one of ``lines``: binding and document of a captured line in an unusual form, or the message."""
@@ -233,14 +224,26 @@ class Session:
             raise self._broken(error, self._lines_read + before + 1) from None
 
     def _add(self, index: int, documents: list[bytes]) -> None:
-        if self._opened is None:
-            raise ConnectorError("TM-RUN-005", f"{self._name} sent captured before opened")
-        self._begin()
-        self._inside_transaction = True
+        self._receive("captured")
         try:
             self._batch.add(self._handle(index), documents)
         except ProtocolError as error:  # of these documents or of earlier ones
             raise self._broken(error) from None
+
+    def _add_columns(self, batch: ColumnBatch) -> None:
+        self._receive("capturedBatch")
+        try:
+            parts = column_parts(batch.line, batch.body, self._batch.next_offset)
+            handles = [self._handle(part.binding) for part in batch.line.parts]
+            self._batch.add_columns(list(zip(handles, parts, strict=True)), batch.line.events)
+        except ProtocolError as error:  # of these columns or of earlier ones
+            raise self._broken(error) from None
+
+    def _receive(self, kind: str) -> None:
+        if self._opened is None:
+            raise ConnectorError("TM-RUN-005", f"{self._name} sent {kind} before opened")
+        self._begin()
+        self._inside_transaction = True
 
     def _control(self, response: Response) -> None:
         if isinstance(response, Opened) and self._opened is None:
@@ -366,11 +369,11 @@ class Session:
 
     # The end.
 
-    def _end(self, *, inside_line: bool) -> None:
+    def _end(self) -> None:
         ended = self._talk.end()
         if not ended.clean:
             raise self._talk.failure(ended)
-        if inside_line:
+        if self._cutter.inside:
             raise ConnectorError("TM-PRO-006", f"{self._name} exited in the middle of line {self._lines_read + 1}")
         if self._opened is None:
             raise ConnectorError("TM-RUN-004", f"{self._name} exited before it sent opened")

@@ -8,7 +8,9 @@ from dataclasses import replace
 
 from tenacity import RetryCallState, Retrying, retry_if_exception, wait_exponential, wait_random
 
+from tidemark.protocol.batches import ARROW
 from tidemark.protocol.capture_file import CommitEntry
+from tidemark.protocol.environment import BATCHES
 from tidemark.protocol.error_codes import Policy
 from tidemark.protocol.errors import ChangeLogError, ConnectorError, TidemarkError
 from tidemark.protocol.logs import LogLine
@@ -138,6 +140,7 @@ class Supervisor:
                 steering,
                 self._watch,
                 watchdog,
+                takes_batches=prepared.environment.get(BATCHES) == ARROW,
             )
             try:
                 session.run()

@@ -14,11 +14,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import orjson
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
 from tests.house.files import ROOT
+from tidemark.protocol.batches import BatchLine
 from tidemark.protocol.changelog.models import Commit, Consumer, LogHeader, Summary, TableSchema
 from tidemark.protocol.error_codes import CODES, ErrorCode, Policy
 from tidemark.protocol.messages import MAX_UINT32, REQUESTS, RESPONSES, ConnectorState, JsonObject, Message
@@ -123,6 +125,7 @@ def documents() -> dict[str, bytes]:
     files = {f"protocol/request-{kind}.json": _request(model) for kind, model in REQUESTS.items()}
     files |= {f"protocol/response-{kind}.json": _response(model) for kind, model in RESPONSES.items()}
     files["protocol/response-captured.json"] = _envelope("captured", _CAPTURED)
+    files["protocol/response-capturedBatch.json"] = _batch_line()
     files["protocol/state.json"] = _file(ConnectorState)
     files["changelog/header.json"] = _file(LogHeader)
     files["changelog/commit.json"] = _file(Commit)
@@ -135,6 +138,13 @@ def documents() -> dict[str, bytes]:
     }
     written["errors.md"] = "".join(_errors()).encode()
     return written
+
+
+def _batch_line() -> JsonObject:
+    schema: JsonObject = msgspec.json.schema(BatchLine)
+    for part in schema["$defs"].values():
+        part["description"] = part["description"].partition("\n")[0]
+    return schema
 
 
 def _request(model: type[Message]) -> JsonObject:

@@ -13,6 +13,7 @@ that came, in order, each with the process's id, and ``environment.json``, the l
 A step is an object with one key:
 
 ``line``       writes a line as it is · ``text`` writes text without a newline · ``message`` writes a message as JSON
+``bytes``      writes bytes, which are given in base64
 ``rows``       writes captured lines: ``{"binding": 0, "first": 1, "count": 10, "size": 20}``
 ``checkpoint`` writes a checkpoint with this merge patch
 ``stderr``     writes a line to stderr · ``exit`` exits · ``signal`` kills itself
@@ -27,6 +28,7 @@ It imports little: a command starts it five times, and its imports are most of w
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import signal
@@ -128,6 +130,9 @@ def play(steps: list[dict[str, Any]], stdin: Stdin | None, state: dict[str, Any]
                 OUT.flush()
             case "text":
                 OUT.write(value.encode())
+                OUT.flush()
+            case "bytes":
+                OUT.write(base64.b64decode(value))
                 OUT.flush()
             case "message":
                 write(value)

@@ -93,6 +93,7 @@ def run_session(
     display: Recorder | None = None,
     secrets: Iterable[str] = (),
     silence: float = 0,
+    takes_batches: bool = False,
 ) -> Recorder:
     """One session from the log's state to its end."""
     display = display or Recorder()
@@ -109,7 +110,17 @@ def run_session(
         with Conversation("connector", running, capture.redactor, heard) as talk:
             talk.send(Open(capture=capture.spec, version=capture.version, state=writer.state))
             Session(
-                talk, "connector", writer, capture.tables, due, interruption, display, steering, None, watchdog
+                talk,
+                "connector",
+                writer,
+                capture.tables,
+                due,
+                interruption,
+                display,
+                steering,
+                None,
+                watchdog,
+                takes_batches=takes_batches,
             ).run()
     return display
 

@@ -44,7 +44,7 @@ _ARRAY = re.compile(r"array<(.+)>")
 
 # Years 1 to 9999, as in Spark, Python and ISO 8601. Arrow itself accepts the year 0.
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
-_MICROSECONDS_A_DAY = 86_400_000_000
+MICROSECONDS_A_DAY = 86_400_000_000
 
 _DOUBLES = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 
@@ -84,17 +84,15 @@ def codec(column: Column, as_text: bool = False) -> ColumnCodec:
 
 
 def cast(column: pa.ChunkedArray[Any], type_: pa.DataType) -> pa.ChunkedArray[Any]:
-    """Parses gathered text as ``type_``.
+    """Parses gathered text as ``type_``, or takes values that are of it, or of one that it can hold.
 
     Raises:
         One of ``MISFITS``: A value does not fit.
     """
-    if column.type.equals(type_):
-        return column
-    result: pa.ChunkedArray[Any] = column.cast(type_)
+    result: pa.ChunkedArray[Any] = column if column.type.equals(type_) else column.cast(type_)
     leaves: Any = pc.list_flatten(result) if pa.types.is_list(result.type) else result
     if pa.types.is_temporal(leaves.type):
-        unit = 1 if pa.types.is_date(leaves.type) else _MICROSECONDS_A_DAY
+        unit = 1 if pa.types.is_date(leaves.type) else MICROSECONDS_A_DAY
         bounds: Any = pc.min_max(leaves)
         first, last = bounds["min"].value, bounds["max"].value
         if first is not None and (first < _FIRST_DAY * unit or last >= (_LAST_DAY + 1) * unit):

@@ -101,7 +101,7 @@ class _Members:
     def rows(self, documents: Sequence[bytes]) -> list[Any] | None:
         """A struct for each document; None if one does not fit."""
         if self._places:
-            documents = [_renamed(document, self._places, others="?") for document in documents]
+            documents = [renamed(document, self._places, others="?") for document in documents]
         return _try_lines(documents, self._decoder)
 
     def values(self, rows: Sequence[Any]) -> Iterator[tuple[str, ColumnCodec, list[Any]]]:
@@ -128,15 +128,20 @@ class DocumentDecoder(ABC):
     Attributes:
         schema: The collection's columns.
         arrow_schema: The schema of the resulting tables: the collection's columns, then ``META_COLUMNS``.
+        stored_names: By the name in the source, of columns that have another one in the log.
     """
 
     def __init__(self, schema: TableSchema) -> None:
         self.schema = schema
-        self._stored_names = {
+        self.stored_names = {
             column.in_source: column.name for column in schema.columns if column.in_source != column.name
         }
         self._types = {column.name: arrow_type(column.type) for column in schema.columns} | _META_TYPES
         self.arrow_schema = pa.schema(list(self._types.items()))
+
+    def stored(self, names: Iterable[str]) -> list[str]:
+        """The names in the log of columns that the source calls so."""
+        return [self.stored_names.get(name, name) for name in names]
 
     def gather(self, documents: Sequence[bytes], offsets: array[int]) -> pa.RecordBatch:
         """The first step, under the interpreter's lock: documents to columns, some of them still text.
@@ -156,9 +161,9 @@ class DocumentDecoder(ABC):
             places = [source.loc if len(source.loc) else source.cursor for source in sources]
         commit_times = [source.ts_ms for source in sources]
         befores, unchanged = [meta.before for meta in metas], [meta.unchanged for meta in metas]
-        if self._stored_names:
-            befores = [_renamed(before, self._stored_names) for before in befores]
-            unchanged = [names and [self._stored_names.get(name, name) for name in names] for names in unchanged]
+        if self.stored_names:
+            befores = [renamed(before, self.stored_names) for before in befores]
+            unchanged = [names and self.stored(names) for names in unchanged]
         arrays += [
             repeated([meta.op for meta in metas], pa.string()),
             pa.Array.from_buffers(pa.int64(), len(offsets), [None, pa.py_buffer(offsets)]),
@@ -342,7 +347,7 @@ def unknown_members(schema: TableSchema, documents: Iterable[bytes]) -> list[str
     return [] if is_untyped(schema) else [name for name in found if name not in known]
 
 
-def _renamed(document: Document, names: Mapping[str, str], others: str = "") -> Document:
+def renamed(document: Document, names: Mapping[str, str], others: str = "") -> Document:
     """A JSON object whose members have other names, those without one behind ``others``; anything else as it is."""
     members = as_type(document, dict[str, Raw])
     if members is None:
