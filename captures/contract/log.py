@@ -6,13 +6,13 @@ source is open; what the state keeps is their text. Tables are known to the engi
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from tidemark.backfill.fence import TransactionId
 from tidemark.backfill.keys import Key, TouchedKeys
-from tidemark.captures.contract.table_changes import Cause, Consequence
+from tidemark.captures.contract.table_changes import Consequence
+from tidemark.captures.contract.table_events import ChangesPassed, ColumnsChanged, RowsAffected, SetAside, TableEvent
 from tidemark.protocol.errors import SourceError
 
 
@@ -42,58 +42,48 @@ class LogBatch:
         lines: Whole protocol lines, in log order: captured documents and sourced schemas.
         size: Bytes in ``lines``.
         transactions: Transactions that ended in this batch and changed captured tables.
+        events: What happened to captured tables, in log order.
         drained: Nothing was left to read.
-        changed: Bindings whose columns changed; chunks that were read with the old columns are useless.
-        bad: How many bad values there were, by binding and by the policy that was applied.
-        apart: Of rows of which a consumer may lack something, in log order, binding and key. True: the event is kept
-            apart for its bad values. False: it lacks columns, in a table whose events may be kept apart.
-        restarted: Bindings whose rows the log no longer describes (another table took the name, or rows match no known
-            columns): each is emptied downstream and backfilled again, after this batch and the transaction that it ends
-            in. ``Source.changed_tables`` hands them over as they are now.
-        read_again: Bindings with new values that are not in the log: all their rows are read again, and replace the
-            rows downstream. A table without a key is emptied first.
-        causes: By binding, why it is in ``restarted`` or ``read_again``, or what else has rows of it read: they moved
-            in storage, so that a scan by pages starts again, or some are not in the log.
         noted: ``Source.identity`` has changed.
         undecided: Tables were altered, and the consequence is not yet known.
-        away: Tables that cannot be captured as they are now, with the reason. Their changes are still captured.
-        set_aside: Tables whose changes the log no longer describes, with the reason. The stream already leaves them
-            out.
-        passed: Bindings that are left out, and had changes.
     """
 
     lines: list[bytes] = field(default_factory=list)
     size: int = 0
     transactions: list[Transaction] = field(default_factory=list)
+    events: list[TableEvent] = field(default_factory=list)
     drained: bool = False
-    changed: set[int] = field(default_factory=set)
-    restarted: set[int] = field(default_factory=set)
-    read_again: set[int] = field(default_factory=set)
-    causes: dict[int, list[Cause]] = field(default_factory=dict)
     noted: bool = False
     undecided: bool = False
-    bad: dict[int, Counter[str]] = field(default_factory=dict)
-    apart: list[tuple[int, Key, bool]] = field(default_factory=list)
-    away: dict[int, SourceError] = field(default_factory=dict)
-    set_aside: dict[int, SourceError] = field(default_factory=dict)
-    passed: set[int] = field(default_factory=set)
+    _told: set[TableEvent] = field(default_factory=set, init=False, repr=False)
 
     @property
     def says_something(self) -> bool:
         """Its content counts as returned, so it must be returned even if the read failed after it."""
-        altered = self.changed or self.causes or self.noted
-        return bool(self.lines or self.transactions or altered or self.away or self.set_aside or self.passed)
+        return bool(self.lines or self.transactions or self.events or self.noted)
 
-    def follow(self, binding: int, *causes: Cause) -> None:
-        """Makes the engine carry out the consequences of what happened to a table. The source itself logs warnings and
-        errors."""
-        follows = {Consequence.READ_AGAIN: self.read_again, Consequence.EMPTIED: self.restarted}
-        for cause in causes:
-            if cause.consequence in follows:
-                follows[cause.consequence].add(binding)
-            known = self.causes.setdefault(binding, [])
-            if cause not in known:
-                known.append(cause)
+    def tell(self, event: ColumnsChanged | RowsAffected | ChangesPassed) -> None:
+        """Adds an event, unless the batch has it already: each row of a table may say the same."""
+        if event not in self._told:
+            self._told.add(event)
+            self.events.append(event)
+
+    def set_aside(self, binding: int, error: SourceError) -> None:
+        """Adds that a table is set aside; or changes why, if the batch has that already."""
+        for place, event in enumerate(self.events):
+            if isinstance(event, SetAside) and event.binding == binding:
+                self.events[place] = SetAside(binding, error)
+                return
+        self.events.append(SetAside(binding, error))
+
+    def empties(self, binding: int) -> bool:
+        """Whether a table will be emptied and read again because of what the batch has of it."""
+        return any(
+            isinstance(event, RowsAffected)
+            and event.binding == binding
+            and event.cause.consequence is Consequence.EMPTIED
+            for event in self.events
+        )
 
 
 class LogStream(Protocol):

@@ -10,10 +10,20 @@ import logging
 import select
 from collections.abc import Callable
 from functools import partial
+from typing import assert_never
 
 from tidemark.captures.contract.errors import LostPosition, SessionEnded
 from tidemark.captures.contract.log import LogBatch, LogStream
 from tidemark.captures.contract.source import Source
+from tidemark.captures.contract.table_events import (
+    BadValuesCounted,
+    ChangesPassed,
+    ColumnsChanged,
+    RowPartlyKnown,
+    RowsAffected,
+    SetAside,
+    WentAway,
+)
 from tidemark.captures.contract.wakeup import Wakeup
 from tidemark.captures.engine.announcements import Announcements
 from tidemark.captures.engine.checkpoints import Checkpoints, advance_state
@@ -171,15 +181,19 @@ class Capture:
             self._outages.progressed()
         self._position = self._log.position
         self._backfills.take_over(self._source.changed_tables())
-        self._backfills.observe(batch)
-        self._rereads.observe(batch)
+        self._backfills.observe(batch.transactions)
+        for event in batch.events:
+            match event:
+                case ColumnsChanged() | BadValuesCounted() | RowPartlyKnown():
+                    self._backfills.take(event)
+                case RowsAffected():
+                    self._rereads.take(event)
+                case WentAway() | SetAside() | ChangesPassed():
+                    self._asides.take(event, self._position)
+                case _:
+                    assert_never(event)
         self._identity_changed |= batch.noted
         self._undecided = batch.undecided
-        if batch.away or batch.set_aside or batch.passed:
-            since = self._source.format_position(self._position)
-            self._asides.away(batch.away, since)
-            self._asides.set_aside(batch.set_aside, since)
-            self._asides.passed(batch.passed)
 
     # Beginnings.
 
@@ -191,8 +205,8 @@ class Capture:
 
     def _look_after_tables(self) -> None:
         """Sets tables aside, and returns to those that can be captured again."""
-        if unfit := self._backfills.found_unfit():
-            self._asides.away(unfit, self._source.format_position(self._position))
+        for event in self._backfills.found_unfit():
+            self._asides.take(event, self._position)
         if self._backfills.set_aside or not self._asides.settled:
             back = self._asides.attend(self._position)
             self._backfills.take_over(self._source.changed_tables())

@@ -1,6 +1,6 @@
 """Tables whose rows are read again because of what happened to them.
 
-The log says what happened, in a batch. Once it stands between transactions, the consequence is carried out: a table is
+The log says what happened. Once it stands between transactions, the consequence is carried out: a table is
 read over the rows downstream, or emptied and read. The state has the reason until the next one, also after a kill.
 
 With ``on_alter: ask`` a reread because of an altered table is put off until a command. Meanwhile its changes are
@@ -14,9 +14,9 @@ import logging
 from collections.abc import Sequence
 
 from tidemark.captures.contract.causes import LOST_POSITION, UNLIKE_BEFORE
-from tidemark.captures.contract.log import LogBatch
 from tidemark.captures.contract.source import Source
 from tidemark.captures.contract.table_changes import Cause, Consequence
+from tidemark.captures.contract.table_events import RowsAffected
 from tidemark.captures.engine.announcements import Announcements
 from tidemark.captures.engine.set_aside import SetAsideTables
 from tidemark.captures.scheduling.backfills import Backfills
@@ -61,10 +61,9 @@ class Rereads:
 
     # What the log says.
 
-    def observe(self, batch: LogBatch) -> None:
+    def take(self, event: RowsAffected) -> None:
         """Takes note of what happened."""
-        for binding, causes in batch.causes.items():
-            self._found.setdefault(binding, []).extend(causes)
+        self._found.setdefault(event.binding, []).append(event.cause)
 
     def lost_position(self, bindings: set[int], position: int) -> None:
         """The log is another one, which begins at ``position``: tables are emptied and read again."""

@@ -11,11 +11,12 @@ downstream and read again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from tidemark.captures.contract.causes import CHANGES_PASSED
 from tidemark.captures.contract.errors import UnfitValues
 from tidemark.captures.contract.source import Source
+from tidemark.captures.contract.table_events import CaptureEvent, ChangesPassed, SetAside, WentAway
 from tidemark.captures.scheduling import set_aside_record as timing
 from tidemark.captures.scheduling.reread_record import begun, joined
 from tidemark.captures.scheduling.set_aside_record import Aside, must_be_read, stays_aside
@@ -77,38 +78,37 @@ class SetAsideTables:
                 if not table.aside.put_off:
                     self._tell_away(table, table.aside)
 
-    def away(self, errors: Mapping[int, SourceError], since: str) -> None:
-        """Starts the grace period of tables that cannot be captured as they are.
-
-        Args:
-            since: The position of the log.
-        """
-        for binding, error in errors.items():
-            table = self._tables[binding]
-            if isinstance(error, UnfitValues):
-                self.set_aside({binding: error}, since, passed=False)
-            elif table.aside is None:
-                table.aside = Aside(error, self._clock() + timing.GRACE_SECONDS)
-                self._tell_away(table, table.aside)
-
-    def set_aside(self, errors: Mapping[int, SourceError], since: str, *, passed: bool = True) -> None:
-        """Leaves tables out from ``since`` of the log on.
-
-        Args:
-            passed: The log has already skipped some of their changes.
-        """
-        for binding, error in errors.items():
-            table, values = self._tables[binding], isinstance(error, UnfitValues)
-            if table.aside is None:
-                table.aside = Aside(error, self._clock() + (0.0 if values else timing.GRACE_SECONDS))
-                if not values:
+    def take(self, event: CaptureEvent, position: int) -> None:
+        """Takes note of what the log, read to ``position``, or a chunk says of a table."""
+        table = self._tables[event.binding]
+        match event:
+            case SetAside() | WentAway(error=UnfitValues()):
+                # A chunk that finds values in the table passes over no change of it.
+                self._set_aside(table, event.error, position, passed=isinstance(event, SetAside))
+            case WentAway():
+                if table.aside is None:  # Otherwise its grace period has begun, or it is left out.
+                    table.aside = Aside(event.error, self._clock() + timing.GRACE_SECONDS)
                     self._tell_away(table, table.aside)
-            aside = table.aside
-            aside.error = error
-            if values:
-                aside.settles_at, aside.policy = 0.0, table.table.policy
-            self._leave_out(table, aside, since)
-            aside.passed |= passed
+            case ChangesPassed():
+                self.passed([event.binding])
+
+    def _set_aside(self, table: TableBackfill, error: SourceError, position: int, *, passed: bool) -> None:
+        """Leaves a table out from ``position`` of the log on.
+
+        Args:
+            passed: The log has already skipped some of its changes.
+        """
+        values = isinstance(error, UnfitValues)
+        if table.aside is None:
+            table.aside = Aside(error, self._clock() + (0.0 if values else timing.GRACE_SECONDS))
+            if not values:
+                self._tell_away(table, table.aside)
+        aside = table.aside
+        aside.error = error
+        if values:
+            aside.settles_at, aside.policy = 0.0, table.table.policy
+        self._leave_out(table, aside, self._source.format_position(position))
+        aside.passed |= passed
 
     def put_off(self, table: TableBackfill, error: SourceError, since: str) -> None:
         """Leaves a table out from ``since`` of the log on, until a command has it read again."""

@@ -11,8 +11,9 @@ from tidemark.backfill.hidden import HiddenSet
 from tidemark.backfill.range_scan import RangeScan
 from tidemark.captures.contract.capabilities import Begun
 from tidemark.captures.contract.chunk import Barrier, Chunk, ChunkRequest
-from tidemark.captures.contract.log import LogBatch
+from tidemark.captures.contract.log import Transaction
 from tidemark.captures.contract.source import OpenedTable, Source
+from tidemark.captures.contract.table_events import BadValuesCounted, ColumnsChanged, RowEvent, RowPartlyKnown, WentAway
 from tidemark.captures.readers.reader_pool import ChunkFailure, ChunkPutOff, ReaderPool
 from tidemark.captures.scheduling.chunk_failures import Failures, leave_alone
 from tidemark.captures.scheduling.range_splitting import RangeSplitter
@@ -21,7 +22,7 @@ from tidemark.captures.scheduling.small_tables import SMALL_ROWS, read_together,
 from tidemark.captures.scheduling.state import CaptureState
 from tidemark.captures.scheduling.table_backfill import Flight, TableBackfill, opened, pages_of
 from tidemark.captures.scheduling.throttle import Throttle
-from tidemark.protocol.errors import SourceError, TidemarkError
+from tidemark.protocol.errors import TidemarkError
 
 logger = logging.getLogger(__name__)
 
@@ -123,10 +124,10 @@ class Backfills:
         for table in changed:
             self.latest[table.binding] = table
 
-    def found_unfit(self) -> dict[int, SourceError]:
+    def found_unfit(self) -> list[WentAway]:
         """Tables that chunks found, since this was asked last, not to be as they can be captured."""
         found, self._failures.unfit = self._failures.unfit, {}
-        return found
+        return [WentAway(binding, error) for binding, error in found.items()]
 
     # The log.
 
@@ -134,10 +135,10 @@ class Backfills:
         """The bindings whose touched keys the log must record."""
         return frozenset(b.table.binding for b in self.unfinished)
 
-    def observe(self, batch: LogBatch) -> None:
+    def observe(self, transactions: Iterable[Transaction]) -> None:
         """Takes note of what the log touched."""
         unfinished = {backfill.table.binding for backfill in self.unfinished}
-        for transaction in batch.transactions:
+        for transaction in transactions:
             for binding in unfinished - transaction.tracked:
                 self.tables[binding].ranges.truncate()  # Its keys were not recorded: treat every row as touched.
             for binding in unfinished & transaction.touched.keys() & transaction.tracked:
@@ -148,12 +149,17 @@ class Backfills:
             for binding, key in transaction.incomplete:
                 if not self.tables[binding].left_out:
                     self.tables[binding].ranges.request_reread(key)
-        for binding, bad in batch.bad.items():
-            self.tables[binding].bad.update(bad)
-        for binding, key, marked in batch.apart:
-            self.tables[binding].partly_known(key, kept_apart=marked)
-        for binding in batch.changed:
-            self.tables[binding].put_off_all(self._clock() + HELD_SECONDS)
+
+    def take(self, event: RowEvent) -> None:
+        """Takes note of what the log says of a table's rows."""
+        table = self.tables[event.binding]
+        match event:
+            case BadValuesCounted():
+                table.bad[event.policy] += event.count
+            case RowPartlyKnown():
+                table.partly_known(event.key, kept_apart=event.kept_apart)
+            case ColumnsChanged():
+                table.put_off_all(self._clock() + HELD_SECONDS)
 
     def forget_hidden(self) -> None:
         """The log is another one: what was hidden of the old one, a barrier of each table keeps from chunks."""

@@ -163,7 +163,7 @@ class TableBackfill:
         self.backoff.reset()
 
     def partly_known(self, key: Key, *, kept_apart: bool) -> None:
-        """The log has an event of a row that is kept apart, or that lacks columns: see ``LogBatch.apart``."""
+        """The log has an event of a row that is kept apart, or that lacks columns: see ``RowPartlyKnown``."""
         if kept_apart:
             self.apart.add([key])
         elif self.apart.lacks(key) and not self.left_out:

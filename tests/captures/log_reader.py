@@ -10,6 +10,15 @@ from typing import Any, Generic, TypeVar
 
 from tidemark.captures.contract.log import LogBatch, LogStream, Transaction
 from tidemark.captures.contract.source import Source
+from tidemark.captures.contract.table_changes import Consequence
+from tidemark.captures.contract.table_events import (
+    ChangesPassed,
+    ColumnsChanged,
+    RowsAffected,
+    SetAside,
+    TableEvent,
+    WentAway,
+)
 from tidemark.protocol.codec import split_captured
 from tidemark.protocol.error_codes import Policy
 from tidemark.protocol.errors import SourceError
@@ -36,8 +45,9 @@ class LogReader(Generic[S, L]):
         schemas: What was announced, in order, without those that repeat what was known of their table: such a one only
             marks where a table was looked at, which depends on time.
         transactions: Those that changed captured tables.
-        causes: The names of ``LogBatch.causes``, of all bindings, as they came.
-        restarted, to_read_again, changed, set_aside, away, passed: As ``LogBatch`` has them, over everything read.
+        causes: The names of the causes of ``RowsAffected``, of all bindings, as they came.
+        restarted, to_read_again: The bindings that are to be emptied and read again, or only read again.
+        changed, set_aside, away, passed: Those of the other events; with its error, if the event has one.
         read_sizes: Bytes of output of each read.
         failures: Codes of the errors after which the log was reconnected.
     """
@@ -80,15 +90,27 @@ class LogReader(Generic[S, L]):
         if self.acknowledging and self.log.between_transactions:
             self.log.acknowledge(self.log.position)
         self.transactions += batch.transactions
-        self.causes += (cause.name for causes in batch.causes.values() for cause in causes)
-        self.restarted |= batch.restarted
-        self.to_read_again |= batch.read_again
-        self.changed |= batch.changed
-        self.away |= batch.away
-        self.set_aside |= batch.set_aside
-        self.passed |= batch.passed
+        for event in batch.events:
+            self._take(event)
         self.read_sizes.append(batch.size)
         return batch
+
+    def _take(self, event: TableEvent) -> None:
+        match event:
+            case RowsAffected(binding, cause):
+                self.causes.append(cause.name)
+                if cause.consequence is Consequence.EMPTIED:
+                    self.restarted.add(binding)
+                elif cause.consequence is Consequence.READ_AGAIN:
+                    self.to_read_again.add(binding)
+            case ColumnsChanged(binding):
+                self.changed.add(binding)
+            case WentAway(binding, error):
+                self.away[binding] = error
+            case SetAside(binding, error):
+                self.set_aside[binding] = error
+            case ChangesPassed(binding):
+                self.passed.add(binding)
 
     def until(self, condition: Callable[[], Any], seconds: float = 60, limit: int = BATCH) -> None:
         """Reads until ``condition`` holds."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from tidemark.captures.contract import causes
 from tidemark.captures.contract.log import LogBatch
 from tidemark.captures.contract.table_changes import Cause
+from tidemark.captures.contract.table_events import ChangesPassed, ColumnsChanged, RowsAffected
 from tidemark.captures.mysql.rows.table_map import read_table_name
 from tidemark.captures.mysql.statements.actions import Alteration
 from tidemark.captures.mysql.tables.bindings import BoundTable
@@ -63,7 +64,7 @@ class LoggedTables:
         except KeyError:
             table = self._unknown(key, body, batch)
         if table is None and key in self._left_out:
-            batch.passed.add(self._left_out[key])
+            batch.tell(ChangesPassed(self._left_out[key]))
         elif table is not None:
             self._unlogged.mapped(table.binding, body[:6], as_known=table.named and not table.differs)
         return table
@@ -123,7 +124,7 @@ class LoggedTables:
         """
         left_out = self._in_snapshot(table.binding, gtid, position, xid)
         if left_out is None:
-            batch.follow(table.binding, causes.COUNTED_ROWS)
+            batch.tell(RowsAffected(table.binding, causes.COUNTED_ROWS))
         return left_out is not False
 
     def read_again(
@@ -143,7 +144,7 @@ class LoggedTables:
             return None
         # At once and not with the next row: until then chunks would find unknown columns.
         fresh, schema = self.tables.adopt(bound.binding, fresh.table.columns)
-        batch.changed.add(bound.binding)
+        batch.tell(ColumnsChanged(bound.binding))
         if fresh.identity != bound.identity:
             self.empty(bound.binding, batch, causes.KEY)
         if marked or schema is not None:
@@ -158,7 +159,7 @@ class LoggedTables:
     @staticmethod
     def _announce(binding: int, schema: JsonObject, batch: LogBatch) -> None:
         batch.lines.append(encode(SourcedSchema(binding=binding, document_schema=schema)))
-        batch.changed.add(binding)
+        batch.tell(ColumnsChanged(binding))
         batch.noted = True
 
     def replaced(self, bound: BoundTable, batch: LogBatch, cause: Cause) -> None:
@@ -172,14 +173,14 @@ class LoggedTables:
 
     def empty(self, binding: int, batch: LogBatch, cause: Cause) -> None:
         """The rows downstream are removed, and the table is read again."""
-        batch.follow(binding, cause)
+        batch.tell(RowsAffected(binding, cause))
         self.tables.rows_replaced(binding)
 
     def set_aside(self, binding: int, error: SourceError, batch: LogBatch) -> None:
         """Stops the capture of a binding, for the reason ``error``."""
         self.tables.leave_out(binding)
         self.forget()
-        batch.set_aside[binding] = error
+        batch.set_aside(binding, error)
 
     def forget(self) -> None:
         """Forgets all tables: the next events define them again."""

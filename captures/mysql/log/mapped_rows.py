@@ -44,7 +44,7 @@ class TableMaps:
         self._tables = tables
         self._maps: dict[bytes, LoggedTable | None] = {}
         self._left_out: set[int] = set()
-        self._unfit: dict[bytes, LoggedTable] = {}  # Those that were set aside for their values in this batch.
+        self._unfit: dict[bytes, tuple[LoggedTable, BadValues]] = {}  # Set aside for their values in this batch.
 
     def __len__(self) -> int:
         """How many numbers stand for a table now."""
@@ -76,7 +76,6 @@ class TableMaps:
     def mapped(self, body: bytes, batch: LogBatch) -> None:
         """A TABLE_MAP event. Raises SourceError."""
         self._maps[body[:6]] = self._tables.mapped(body, batch)
-        self._left_out |= batch.set_aside.keys()
 
     def rows(
         self, kind: int, data: bytes, text: ByteText, start: int, end: int, place: object, batch: LogBatch
@@ -89,7 +88,8 @@ class TableMaps:
         if number not in self._maps and number != WITHOUT_TABLE:
             raise SourceError("TM-MY-044", f"rows at {place} without their table")
         if number in self._unfit:
-            self._look_for_more(MappedRows(self._unfit[number], *row_event(kind, data, text, start, end)), batch)
+            rows = MappedRows(self._unfit[number][0], *row_event(kind, data, text, start, end), number)
+            self._look_for_more(rows, batch)
         return None
 
     def write(self, rows: MappedRows, transaction: OpenTransaction, place: str, batch: LogBatch) -> None:
@@ -99,19 +99,18 @@ class TableMaps:
             transaction.rows(table, what, data, text, at, end, place, batch)
         except (BadValues, LacksKey) as error:
             self._tables.set_aside(table.binding, error, batch)
-            self.leave_out(table.binding)
             if isinstance(error, BadValues):
-                self._unfit[number] = table
+                self._unfit[number] = table, error
 
-    @staticmethod
-    def _look_for_more(rows: MappedRows, batch: LogBatch) -> None:
+    def _look_for_more(self, rows: MappedRows, batch: LogBatch) -> None:
         """Reports all bad columns of a table that a batch shows at once."""
-        table, what, data, text, at, end, _ = rows
-        known = batch.set_aside.get(table.binding)
-        if table.decoder is None or not isinstance(known, BadValues):
+        table, what, data, text, at, end, number = rows
+        known = self._unfit[number][1]
+        if table.decoder is None:
             return
         try:
             table.decoder.decode(what, data, text, at, end, ("{", "}"), 0, Sink([], None, []))
         except BadValues as error:
             if not error.columns.keys() <= known.columns.keys():
-                batch.set_aside[table.binding] = known.joined(error)
+                self._unfit[number] = table, known.joined(error)
+                batch.set_aside(table.binding, self._unfit[number][1])

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
 
 from tidemark.backfill.keys import TouchedKeys
 from tidemark.captures.contract.causes import ROLLED_BACK, UNKNOWN_ROWS
 from tidemark.captures.contract.log import LogBatch, Transaction
+from tidemark.captures.contract.table_events import BadValuesCounted, RowsAffected
 from tidemark.captures.mysql.log.events import Gtid
 from tidemark.captures.mysql.log.prepared_transactions import Prepared
 from tidemark.captures.mysql.rows.row_sink import Sink
@@ -88,7 +88,7 @@ class OpenTransaction:
             self._unknown(table, batch)
             return
         if bad := table.decoder.repairs.counts:
-            batch.bad.setdefault(table.binding, Counter()).update(bad)
+            batch.events += (BadValuesCounted(table.binding, policy, count) for policy, count in bad.items())
             bad.clear()
         if row is not None:
             self.row = after
@@ -96,7 +96,7 @@ class OpenTransaction:
     @staticmethod
     def _unknown(table: LoggedTable, batch: LogBatch) -> None:
         """The rows cannot be decoded: the table is read again, and what was read before does not count."""
-        batch.follow(table.binding, UNKNOWN_ROWS)
+        batch.tell(RowsAffected(table.binding, UNKNOWN_ROWS))
         if table.touched is not None:
             table.touched.truncate()
 
@@ -112,7 +112,7 @@ class OpenTransaction:
         """The source rolled back rows of the transaction: a backfill replaces what was written of them."""
         held = self.held
         for binding in self.bindings | (set() if held is None else held.bindings):
-            batch.follow(binding, ROLLED_BACK)
+            batch.tell(RowsAffected(binding, ROLLED_BACK))
         if held is not None:
             held.events = []
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from tidemark.captures.contract import causes
 from tidemark.captures.contract.log import LogBatch
 from tidemark.captures.contract.table_changes import Cause, Consequence, decided
+from tidemark.captures.contract.table_events import ChangesPassed, RowsAffected, WentAway
 from tidemark.captures.mysql.log.events import THREAD_SPECIFIC, Query, client_collation, sql_mode, used_databases
 from tidemark.captures.mysql.log.logged_tables import LoggedTables
 from tidemark.captures.mysql.statements.actions import UNREAD, WRITES, Action, Alteration, Change
@@ -105,7 +106,7 @@ class StatementEffects:
                 continue
             for name in (change.name, change.new_name):
                 if (left_out := self._tables.left_out(*name)) is not None:
-                    batch.passed.add(left_out)
+                    batch.tell(ChangesPassed(left_out))
             bound = self._tables.bound(*change.name)
             if change.action is Action.RENAMED:
                 renames.append(change)
@@ -136,7 +137,7 @@ class StatementEffects:
                     self._logged.set_aside(bound.binding, versioned(bound.table.path), batch)
         self._renamed(renames, batch)
         self._unread(unread, used_databases(query.variables), where, batch)
-        batch.away |= {binding: why for binding, why in gone.items() if binding in self._logged.gone}
+        batch.events += (WentAway(binding, why) for binding, why in gone.items() if binding in self._logged.gone)
         return emptied
 
     def sessions_ended(self) -> None:
@@ -169,7 +170,7 @@ class StatementEffects:
                 found = found | there
         for binding, name in found.items():
             if self._tables.bound(*name) is None:
-                batch.passed.add(binding)
+                batch.tell(ChangesPassed(binding))
                 continue
             error = SourceError(
                 "TM-MY-045", f"{'.'.join(name)}: the log has a statement instead of rows at {where.text}"
@@ -271,9 +272,9 @@ class StatementEffects:
         columns = tuple(sorted({*reused, *converted, *names_of_key}))
         if found is Consequence.EMPTIED:
             self._logged.empty(binding, batch, replace(causes.KEY_VALUES, columns=columns))
-        if found is Consequence.NOTHING or binding in batch.restarted:
+        if found is Consequence.NOTHING or batch.empties(binding):
             return
-        batch.follow(binding, replace(causes.COLUMN_VALUES, columns=columns))
+        batch.tell(RowsAffected(binding, replace(causes.COLUMN_VALUES, columns=columns)))
         if reused:
             self._tables.rows_replaced(binding)
         names = ".".join(change.name), where.text, ", ".join(columns)

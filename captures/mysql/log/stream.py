@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 from tidemark.captures.contract.causes import ROLLED_BACK
 from tidemark.captures.contract.errors import LostPosition
 from tidemark.captures.contract.log import LogBatch
+from tidemark.captures.contract.table_events import RowsAffected
 from tidemark.captures.mysql.log import events
 from tidemark.captures.mysql.log.binlog_cursor import LogPlace, ReadTo
 from tidemark.captures.mysql.log.connection import LIMITS, BinlogConnection, StreamLimits
@@ -270,7 +271,7 @@ class BinlogLog:
                 written = broken.row_events
             else:
                 for binding in broken.bindings:
-                    batch.follow(binding, ROLLED_BACK)  # It is no longer in the log.
+                    batch.tell(RowsAffected(binding, ROLLED_BACK))  # It is no longer in the log.
         self._broken = None
         self._read_to.begun = self._place.file, self._place.event_start
         self._count += 1
@@ -318,10 +319,7 @@ class BinlogLog:
             (self._place.order, f"{self._place}:") if recall is None else (recall.after.order, self._xa.place)
         )
         where = statement_place(query, order, place[:-1], server_id, flags)
-        emptied = self._statements.follow(query, where, batch)
-        for binding in batch.set_aside:
-            self.leave_out(binding)
-        for name, binding in emptied:
+        for name, binding in self._statements.follow(query, where, batch):
             transaction.truncation(binding, name, place, batch, self._truncation)
         if not transaction.explicit and recall is None:
             self._commit(timestamp, batch)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from tidemark.captures.contract.causes import PREPARED_BEFORE
 from tidemark.captures.contract.errors import LostPosition
 from tidemark.captures.contract.log import LogBatch
+from tidemark.captures.contract.table_events import ChangesPassed, RowsAffected
 from tidemark.captures.mysql.log import events
 from tidemark.captures.mysql.log.binlog_cursor import LogPlace, ReadTo
 from tidemark.captures.mysql.log.logged_tables import LoggedTables
@@ -144,7 +145,7 @@ class XaTransactions:
         if prepared is None:
             # Prepared before the capture. It waits for those that it can see before it reads tables.
             for binding in self._tables.tables.without_prepared():
-                batch.follow(binding, PREPARED_BEFORE)
+                batch.tell(RowsAffected(binding, PREPARED_BEFORE))
             return None
         return self._count(transaction, xid, prepared, place, batch)
 
@@ -188,7 +189,7 @@ class XaTransactions:
     def _write(self, event: HeldEvent, transaction: OpenTransaction, place: LogPlace, batch: LogBatch) -> None:
         table = event.table
         if self._maps.leaves_out(table.binding):
-            batch.passed.add(table.binding)
+            batch.tell(ChangesPassed(table.binding))
             transaction.pass_over()
         elif self._tables.leaves_out(table, transaction.gtid, place.order, transaction.ends, batch):
             transaction.pass_over()

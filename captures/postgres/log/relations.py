@@ -5,9 +5,14 @@ The stream looks into the collections itself: a call for each row would cost too
 
 from __future__ import annotations
 
-from collections import Counter
-
 from tidemark.captures.contract.log import LogBatch
+from tidemark.captures.contract.table_events import (
+    BadValuesCounted,
+    ColumnsChanged,
+    RowPartlyKnown,
+    RowsAffected,
+    WentAway,
+)
 from tidemark.captures.postgres.log import pgoutput
 from tidemark.captures.postgres.rows.generated_source import Misfit
 from tidemark.captures.postgres.rows.log_decoder import Relation
@@ -34,7 +39,7 @@ class Relations:
         bound: Every relation that was shown; None where its rows are passed over, or outdated.
         left_out: The bindings of those that are passed over, where they have one.
         outdated: Those that are to be decoded in another way than they were.
-        unfit: Those that were set aside for their values in the present batch.
+        unfit: Those that were set aside for their values in the present batch, and why.
         partitions: Those whose rows are a captured table's, since the log was last read to the end of a transaction.
     """
 
@@ -44,7 +49,7 @@ class Relations:
         self.bound: dict[bytes, BoundRelation | None] = {}
         self.left_out: dict[bytes, int] = {}
         self.outdated: set[bytes] = set()
-        self.unfit: dict[bytes, BoundRelation] = {}
+        self.unfit: dict[bytes, tuple[BoundRelation, BadValues]] = {}
         self.partitions: dict[bytes, ShownPartition] = {}
         self._before: tuple[BoundRelation | None, tuple[int, int]] = None, (0, 0)
 
@@ -101,7 +106,7 @@ class Relations:
             batch.noted |= self._tables.shown(self.partitions.values())
             self.partitions.clear()
         altered = self._tables.altered(position)
-        batch.away |= self._tables.away()
+        batch.events += (WentAway(binding, error) for binding, error in self._tables.away().items())
         if altered is None:
             batch.undecided = True
             return
@@ -139,7 +144,7 @@ class Relations:
         """Nothing of a binding can be captured from here on."""
         self._tables.leave_out(binding)
         self.leave_out(binding)
-        batch.set_aside[binding] = error
+        batch.set_aside(binding, error)
 
     def note(self, batch: LogBatch) -> None:
         """Has the state keep what the batch has shown of tables, with the batch's position."""
@@ -151,16 +156,17 @@ class Relations:
         """Tells of the bad values since this was called last, and of the rows that a consumer may know in part."""
         for relation in self.bound.values():
             if relation is not None and relation.decoder.bad:
-                batch.bad.setdefault(relation.binding, Counter()).update(relation.decoder.bad)
-                relation.decoder.bad.clear()
+                bad = relation.decoder.bad
+                batch.events += (BadValuesCounted(relation.binding, policy, count) for policy, count in bad.items())
+                bad.clear()
             if relation is not None and relation.decoder.apart:
-                batch.apart += ((relation.binding, key, marked) for key, marked in relation.decoder.apart)
-                relation.decoder.apart.clear()
+                apart = relation.decoder.apart
+                batch.events += (RowPartlyKnown(relation.binding, key, marked) for key, marked in apart)
+                apart.clear()
 
-    @staticmethod
-    def look_for_more(relation: BoundRelation, message: bytes, batch: LogBatch) -> None:
+    def look_for_more(self, oid: bytes, message: bytes, batch: LogBatch) -> None:
         """All bad columns that a batch shows of a table in ``unfit`` are said at once; ``message`` is a row of it."""
-        known = batch.set_aside[relation.binding]
+        relation, known = self.unfit[oid]
         decoder = relation.decoder
         by_kind = {pgoutput.INSERT: decoder.insert, pgoutput.DELETE: decoder.delete, pgoutput.UPDATE: decoder.update}
         try:
@@ -168,15 +174,16 @@ class Relations:
         except Misfit:
             return  # What is wrong with this row is another matter.
         except BadValues as error:
-            if isinstance(known, BadValues) and not error.columns.keys() <= known.columns.keys():
-                batch.set_aside[relation.binding] = known.joined(error)
+            if not error.columns.keys() <= known.columns.keys():
+                self.unfit[oid] = relation, known.joined(error)
+                batch.set_aside(relation.binding, self.unfit[oid][1])
 
 
 def _announce(table: BoundRelation | AlteredTable, batch: LogBatch, *, returned: bool) -> None:
-    batch.follow(table.binding, *table.causes)
-    if table.causes:
+    for cause in table.causes:
+        batch.tell(RowsAffected(table.binding, cause))
         batch.noted = True
     if table.new_schema is not None:
-        batch.changed.add(table.binding)
+        batch.tell(ColumnsChanged(table.binding))
         if not returned:
             batch.lines.append(encode(SourcedSchema(binding=table.binding, document_schema=table.new_schema)))

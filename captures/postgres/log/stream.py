@@ -13,6 +13,7 @@ import psycopg
 from tidemark.backfill.keys import Key, TouchedKeys
 from tidemark.captures.contract.causes import COUNTED_ROWS, PARTIAL_ROWS
 from tidemark.captures.contract.log import LogBatch, Transaction
+from tidemark.captures.contract.table_events import ChangesPassed, RowsAffected
 from tidemark.captures.postgres.catalog.encodings import Transcoder
 from tidemark.captures.postgres.log import pgoutput
 from tidemark.captures.postgres.log.connection import LIMITS, POSTGRES_EPOCH, ReplicationConnection, StreamLimits
@@ -204,15 +205,15 @@ class PgoutputLog:
                                 self._row(relation, message, lsn, batch)
                             except BadValues as error:
                                 relations.set_aside(relation.binding, error, batch)
-                                relations.unfit[message[1:5]] = relation
+                                relations.unfit[message[1:5]] = relation, error
                             except Misfit as error:
                                 # Its table was altered in a way that this row does not know, or does not tell its row.
                                 relations.set_aside(relation.binding, error, batch)
                         elif message[1:5] in left_out:
-                            batch.passed.add(left_out[message[1:5]])
+                            batch.tell(ChangesPassed(left_out[message[1:5]]))
                             if message[1:5] in unfit:
                                 row = message if self._texts is None else transcoded_row(message, self._texts)
-                                relations.look_for_more(unfit[message[1:5]], row, batch)
+                                relations.look_for_more(message[1:5], row, batch)
                     self._changes += 1
                 else:
                     self._message(message, lsn, batch)
@@ -243,7 +244,7 @@ class PgoutputLog:
             if relation.left_to_scan:
                 return
             if not relation.counted.follow(self._begin.xid, removes=message[0] != pgoutput.INSERT):
-                batch.follow(relation.binding, COUNTED_ROWS)
+                batch.tell(RowsAffected(relation.binding, COUNTED_ROWS))
         if self._texts is not None:
             message = transcoded_row(message, self._texts)
         source = b"%b%d%b%d%b" % (relation.source, lsn, self._commit, self._place, self._suffix)
@@ -299,7 +300,7 @@ class PgoutputLog:
                     if relation is not None:
                         self._truncate(relation, lsn, place, batch)
                     elif oid in self._relations.left_out:
-                        batch.passed.add(self._relations.left_out[oid])
+                        batch.tell(ChangesPassed(self._relations.left_out[oid]))
             self._changes += 1
         elif kind == pgoutput.MESSAGE:
             note_rewrite(message, self._rewrites)
@@ -341,7 +342,7 @@ class PgoutputLog:
             # More than can be remembered: it costs less to read the tables again.
             for given_up in {binding for binding, _ in incomplete}:
                 self._given_up.add(given_up)
-                batch.follow(given_up, PARTIAL_ROWS)
+                batch.tell(RowsAffected(given_up, PARTIAL_ROWS))
             incomplete.clear()
 
     def _enter(self, relation: BoundRelation, batch: LogBatch) -> None:
@@ -363,7 +364,7 @@ class PgoutputLog:
             from_scan = relation.counted.from_scan(self._begin.xid, self._begin.commit_lsn)
             relation.left_to_scan = from_scan is not False
             if from_scan is None:
-                batch.follow(relation.binding, COUNTED_ROWS)
+                batch.tell(RowsAffected(relation.binding, COUNTED_ROWS))
 
     def _truncate(self, relation: BoundRelation, lsn: int, place: int, batch: LogBatch) -> None:
         if relation.transaction != self._count:

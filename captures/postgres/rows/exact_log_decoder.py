@@ -51,7 +51,7 @@ class ExactDecoder:
         quoted: The table's name in SQL.
 
     Attributes:
-        apart: Keys of rows that a consumer may know in part only: see ``LogBatch.apart``.
+        apart: Keys of rows that a consumer may know in part only: see ``RowPartlyKnown``.
         members: The generated function that makes the members of a document.
     """
 

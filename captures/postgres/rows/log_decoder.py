@@ -62,7 +62,8 @@ class LogDecoder:
     """Generated functions, one per kind of message. All raise BadValues, and SourceError ``TM-PG-030``.
 
     An update that changes the key gives two lines: ``d`` of the old key and ``c`` of the new one. ``bad`` counts the
-    bad values that the policies of their columns let through; ``apart`` is as of ``LogBatch``.
+    bad values that the policies of their columns let through; ``apart`` has key and ``kept_apart`` of each
+    ``RowPartlyKnown``.
     """
 
     insert: Decode

@@ -16,6 +16,7 @@ from tidemark.backfill.range_scan import ChunkPlan
 from tidemark.captures.contract.chunk import ChunkRequest
 from tidemark.captures.contract.log import LogStream
 from tidemark.captures.contract.source import Source
+from tidemark.captures.contract.table_events import SetAside
 from tidemark.captures.contract.wakeup import Wakeup
 from tidemark.captures.postgres.chunks.reader import CopyChunkReader
 from tidemark.captures.postgres.database import PostgresDatabase
@@ -66,8 +67,9 @@ class CapturedTable:
             self._log.request_progress()
             batch = self._log.read(1 << 20, 5, self._wakeup.descriptor)
             lines += (line for text in batch.lines for line in text.splitlines(keepends=True))
-            for error in batch.set_aside.values():
-                raise error
+            for event in batch.events:
+                if isinstance(event, SetAside):
+                    raise event.error
         self._log.acknowledge(self._log.position)
         return [line for line in lines if split_captured(line)]
 

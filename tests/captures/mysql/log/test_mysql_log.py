@@ -159,6 +159,11 @@ class Reader:
     def transactions(self) -> list[Transaction]:
         return [transaction for batch in self.batches for transaction in batch.transactions]
 
+    @property
+    def emptied(self) -> set[int]:
+        """The bindings that are to be emptied and read again."""
+        return {event.binding for batch in self.batches for event in batch.events if batch.empties(event.binding)}
+
     def close(self) -> None:
         self.log.close()
         os.close(self._wakeup)
@@ -264,7 +269,7 @@ def test_a_compressed_transaction_that_is_damaged_behind_rows() -> None:
             reader.read(log.offset)
         assert caught.value.code == "TM-MY-049"
         assert [line for batch in reader.batches for line in batch.lines]
-        assert set().union(*(batch.restarted for batch in reader.batches)) == {0}
+        assert reader.emptied == {0}
         assert not reader.transactions and not reader.log.between_transactions
 
 
@@ -318,7 +323,7 @@ def test_an_xa_transaction_that_takes_rows_back(held_bytes: int) -> None:
     log.add(events.XA_PREPARE, b"\0" + struct.pack("<iII", 1, 1, 0) + b"\1")
     with binlog_server(log.packets) as server, reading(server, limits=StreamLimits(held_bytes=held_bytes)) as reader:
         assert reader.read(log.offset) == []
-        assert {binding for batch in reader.batches for binding in batch.restarted} == {0}
+        assert reader.emptied == {0}
 
 
 def test_offsets_beyond_four_gigabytes() -> None:
@@ -372,7 +377,7 @@ def test_a_transaction_that_the_server_did_not_finish_is_replaced_by_a_backfill(
     insert(log, 12, 2)
     with binlog_server(log.packets) as server, reading(server) as reader:
         reader.read(log.offset)
-        assert set().union(*(batch.restarted for batch in reader.batches)) == {0}
+        assert reader.emptied == {0}
         assert [t.txn for t in reader.transactions] == [f"{SERVER}:12"]
 
 
@@ -422,4 +427,4 @@ def test_a_table_that_is_made_where_it_is_not_there(gone: bytes) -> None:
         log.add(events.QUERY, query(statement))
     with binlog_server(log.packets) as server, reading(server) as reader:
         reader.read(log.offset)
-        assert {binding for batch in reader.batches for binding in batch.restarted} == ({0} if gone else set())
+        assert reader.emptied == ({0} if gone else set())
