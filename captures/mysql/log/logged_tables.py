@@ -52,40 +52,41 @@ class LoggedTables:
         self._mariadb = mariadb
         self._names_columns = names_columns
         self._named: dict[int, bool] = {}
-        self._known: dict[bytes, LoggedTable | None] = {}
-        self._left_out: dict[bytes, int] = {}
+        self._known: dict[bytes, LoggedTable | ChangesPassed | None] = {}
         self.gone: set[int] = set()
 
     def mapped(self, body: bytes, batch: LogBatch) -> LoggedTable | None:
         """The captured table that a TABLE_MAP event names; announces a new schema when its columns changed."""
         key = body[6:]  # the table's number changes whenever the server opens the table
         try:
-            table = self._known[key]
+            found = self._known[key]
         except KeyError:
-            table = self._unknown(key, body, batch)
-        if table is None and key in self._left_out:
-            batch.tell(ChangesPassed(self._left_out[key]))
-        elif table is not None:
-            self._unlogged.mapped(table.binding, body[:6], as_known=table.named and not table.differs)
-        return table
+            found = self._unknown(key, body, batch)
+        if isinstance(found, ChangesPassed):
+            batch.tell(found)
+            return None
+        if found is not None:
+            self._unlogged.mapped(found.binding, body[:6], as_known=found.named and not found.differs)
+        return found
 
-    def _unknown(self, key: bytes, body: bytes, batch: LogBatch) -> LoggedTable | None:
-        """The first event of a table since it was altered."""
+    def _unknown(self, key: bytes, body: bytes, batch: LogBatch) -> LoggedTable | ChangesPassed | None:
+        """The first event of a table since it was altered, or left out."""
         if len(self._known) >= _REMEMBERED:
             self.forget()
         table = logged_table(body, self.tables, mariadb=self._mariadb)
         if table is not None and table.unfit is not None:
             self.set_aside(table.binding, table.unfit, batch)
             table = None
+        if table is None:
+            left_out = self.tables.left_out(*read_table_name(body))
+            passed = self._known[key] = None if left_out is None else ChangesPassed(left_out)
+            return passed
         self._known[key] = table
-        if table is None and (left_out := self.tables.left_out(*read_table_name(body))) is not None:
-            self._left_out[key] = left_out
-        if table is not None:
-            self._named[table.binding] = table.named
-            if table.rekeyed:
-                self.empty(table.binding, batch, causes.KEY)
-            if table.new_schema is not None:
-                self._announce(table.binding, table.new_schema, batch)
+        self._named[table.binding] = table.named
+        if table.rekeyed:
+            self.empty(table.binding, batch, causes.KEY)
+        if table.new_schema is not None:
+            self._announce(table.binding, table.new_schema, batch)
         return table
 
     def names_columns(self, binding: int) -> bool:
@@ -185,4 +186,3 @@ class LoggedTables:
     def forget(self) -> None:
         """Forgets all tables: the next events define them again."""
         self._known.clear()
-        self._left_out.clear()

@@ -43,7 +43,6 @@ class TableMaps:
     def __init__(self, tables: LoggedTables) -> None:
         self._tables = tables
         self._maps: dict[bytes, LoggedTable | None] = {}
-        self._left_out: set[int] = set()
         self._unfit: dict[bytes, tuple[LoggedTable, BadValues]] = {}  # Set aside for their values in this batch.
 
     def __len__(self) -> int:
@@ -59,7 +58,6 @@ class TableMaps:
 
     def leave_out(self, binding: int) -> None:
         """Passes over the rows of a binding from here on."""
-        self._left_out.add(binding)
         self._tables.forget()
         for number, table in self._maps.items():
             if table is not None and table.binding == binding:
@@ -67,11 +65,7 @@ class TableMaps:
 
     def take_up(self, binding: int) -> None:
         """The end of ``leave_out``, between transactions."""
-        self._left_out.discard(binding)
         self._tables.forget()
-
-    def leaves_out(self, binding: int) -> bool:
-        return binding in self._left_out
 
     def mapped(self, body: bytes, batch: LogBatch) -> None:
         """A TABLE_MAP event. Raises SourceError."""

@@ -188,7 +188,7 @@ class XaTransactions:
 
     def _write(self, event: HeldEvent, transaction: OpenTransaction, place: LogPlace, batch: LogBatch) -> None:
         table = event.table
-        if self._maps.leaves_out(table.binding):
+        if not self._tables.tables.captures(table.binding):
             batch.tell(ChangesPassed(table.binding))
             transaction.pass_over()
         elif self._tables.leaves_out(table, transaction.gtid, place.order, transaction.ends, batch):

@@ -177,7 +177,7 @@ class CapturedTables:
     # Tables that are set aside.
 
     def leave_out(self, binding: int) -> None:
-        """Captures nothing more of this binding: it is ``left_out`` from here on."""
+        """Captures nothing more of this binding from here on."""
         self._left_out.add(binding)
         if self._log is not None:
             self._log.leave_out(binding)
@@ -220,6 +220,10 @@ class CapturedTables:
         """The captured table of this name, without asking the server; None when no binding captures it."""
         binding = self._by_name.get(self._folded(schema, table))
         return None if binding is None or binding in self._left_out else self._bindings[binding]
+
+    def captures(self, binding: int) -> bool:
+        """Whether a binding is captured, and not left out."""
+        return binding not in self._left_out
 
     def left_out(self, schema: str, table: str) -> int | None:
         """The binding of this name that is left out; None where there is none, or it is captured."""

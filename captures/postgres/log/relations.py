@@ -5,9 +5,12 @@ The stream looks into the collections itself: a call for each row would cost too
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from tidemark.captures.contract.log import LogBatch
 from tidemark.captures.contract.table_events import (
     BadValuesCounted,
+    ChangesPassed,
     ColumnsChanged,
     RowPartlyKnown,
     RowsAffected,
@@ -29,6 +32,13 @@ from tidemark.protocol.errors import SourceError
 from tidemark.protocol.messages import SourcedSchema
 
 
+@dataclass(frozen=True, slots=True)
+class Outdated:
+    """A relation whose rows are to be decoded in another way than they were."""
+
+    relation: Relation
+
+
 class Relations:
     """Those of one connection, by the number that messages have.
 
@@ -36,9 +46,8 @@ class Relations:
         tables: Gives decoders; asked whenever a Relation message comes.
 
     Attributes:
-        bound: Every relation that was shown; None where its rows are passed over, or outdated.
-        left_out: The bindings of those that are passed over, where they have one.
-        outdated: Those that are to be decoded in another way than they were.
+        bound: Every relation that was shown, and what becomes of its rows. They are passed over where its binding is
+            left out, and ignored where it has none.
         unfit: Those that were set aside for their values in the present batch, and why.
         partitions: Those whose rows are a captured table's, since the log was last read to the end of a transaction.
     """
@@ -46,9 +55,7 @@ class Relations:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
         self._shown: dict[bytes, Relation] = {}  # Those of captured tables, also of those that are left out.
-        self.bound: dict[bytes, BoundRelation | None] = {}
-        self.left_out: dict[bytes, int] = {}
-        self.outdated: set[bytes] = set()
+        self.bound: dict[bytes, BoundRelation | Outdated | ChangesPassed | None] = {}
         self.unfit: dict[bytes, tuple[BoundRelation, BadValues]] = {}
         self.partitions: dict[bytes, ShownPartition] = {}
         self._before: tuple[BoundRelation | None, tuple[int, int]] = None, (0, 0)
@@ -58,8 +65,6 @@ class Relations:
         self.bound.clear()
         self._shown.clear()
         self._before = None, (0, 0)
-        self.left_out.clear()
-        self.outdated.clear()
 
     # What the log shows.
 
@@ -80,8 +85,6 @@ class Relations:
             self.partitions.setdefault(oid, shown)
         self._before = found if isinstance(found, BoundRelation) else None, moment
         self.bound[oid] = found if isinstance(found, BoundRelation) else None
-        self.left_out.pop(oid, None)
-        self.outdated.discard(oid)
         if found is None:
             return
         self._shown[oid] = relation
@@ -89,16 +92,21 @@ class Relations:
             # No row of a table that had the name before counts any more.
             self._outdate(found.binding, batch, but=oid)
         if isinstance(found, LeftOut):
-            self.left_out[oid] = found.binding
+            self.bound[oid] = ChangesPassed(found.binding)
             if found.error is not None:
                 self.set_aside(found.binding, found.error, batch)
         else:
             _announce(found, batch, returned=returned)
 
-    def shown_again(self, oid: bytes, batch: LogBatch) -> BoundRelation | None:
-        """An outdated relation, now that there is a change of it. The server shows none again that is as it was."""
-        self.show(oid, self._shown[oid], batch, returned=False)
-        return self.bound[oid]
+    def changed(self, oid: bytes, batch: LogBatch) -> BoundRelation | None:
+        """The relation of a change. None if the change is not captured; one that is passed over is told."""
+        found = self.bound[oid]
+        if isinstance(found, Outdated):  # The server shows none again that is as it was.
+            self.show(oid, found.relation, batch, returned=False)
+            found = self.bound[oid]
+        if isinstance(found, ChangesPassed):
+            batch.tell(found)
+        return found if isinstance(found, BoundRelation) else None
 
     def take_altered(self, position: int, batch: LogBatch, *, returned: bool) -> None:
         """Takes tables as ``Tables.altered`` has them, between transactions, with the log read to ``position``."""
@@ -117,28 +125,27 @@ class Relations:
 
     def _outdate(self, binding: int, batch: LogBatch, but: bytes = b"") -> None:
         """Rows of a binding's relations, but for one, are decoded as ``Tables`` says when the next one comes."""
-        outdated = [o for o, r in self.bound.items() if r is not None and r.binding == binding and o != but]
+        outdated = [oid for oid in self._of(binding, BoundRelation) if oid != but]
         if outdated:
             self.count_bad(batch)
         for oid in outdated:
-            self.bound[oid] = None
-            self.outdated.add(oid)
+            self.bound[oid] = Outdated(self._shown[oid])
+
+    def _of(self, binding: int, kind: type[BoundRelation | ChangesPassed]) -> list[bytes]:
+        """The relations of a binding that are decoded, or passed over."""
+        return [oid for oid, found in self.bound.items() if isinstance(found, kind) and found.binding == binding]
 
     # Tables that are set aside.
 
     def leave_out(self, binding: int) -> None:
         """Passes over the rows of a binding from here on."""
-        for oid, relation in self.bound.items():
-            if relation is not None and relation.binding == binding:
-                self.bound[oid] = None
-                self.left_out[oid] = binding
+        for oid in self._of(binding, BoundRelation):
+            self.bound[oid] = ChangesPassed(binding)
 
     def take_up(self, binding: int) -> None:
         """The end of ``leave_out``, between transactions."""
-        again = [oid for oid, left_out in self.left_out.items() if left_out == binding]
-        for oid in again:
-            del self.left_out[oid]
-        self.outdated.update(again)
+        for oid in self._of(binding, ChangesPassed):
+            self.bound[oid] = Outdated(self._shown[oid])
 
     def set_aside(self, binding: int, error: SourceError, batch: LogBatch) -> None:
         """Nothing of a binding can be captured from here on."""
@@ -155,11 +162,13 @@ class Relations:
     def count_bad(self, batch: LogBatch) -> None:
         """Tells of the bad values since this was called last, and of the rows that a consumer may know in part."""
         for relation in self.bound.values():
-            if relation is not None and relation.decoder.bad:
+            if not isinstance(relation, BoundRelation):
+                continue
+            if relation.decoder.bad:
                 bad = relation.decoder.bad
                 batch.events += (BadValuesCounted(relation.binding, policy, count) for policy, count in bad.items())
                 bad.clear()
-            if relation is not None and relation.decoder.apart:
+            if relation.decoder.apart:
                 apart = relation.decoder.apart
                 batch.events += (RowPartlyKnown(relation.binding, key, marked) for key, marked in apart)
                 apart.clear()

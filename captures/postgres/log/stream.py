@@ -13,7 +13,7 @@ import psycopg
 from tidemark.backfill.keys import Key, TouchedKeys
 from tidemark.captures.contract.causes import COUNTED_ROWS, PARTIAL_ROWS
 from tidemark.captures.contract.log import LogBatch, Transaction
-from tidemark.captures.contract.table_events import ChangesPassed, RowsAffected
+from tidemark.captures.contract.table_events import RowsAffected
 from tidemark.captures.postgres.catalog.encodings import Transcoder
 from tidemark.captures.postgres.log import pgoutput
 from tidemark.captures.postgres.log.connection import LIMITS, POSTGRES_EPOCH, ReplicationConnection, StreamLimits
@@ -150,8 +150,8 @@ class PgoutputLog:
         """The captured tables of the transaction that is being read, for people; empty between transactions."""
         if self.between_transactions:
             return ""
-        bound = self._relations.bound.values()
-        return ", ".join(sorted(_name(each) for each in bound if each and each.transaction == self._count))
+        bound = [each for each in self._relations.bound.values() if isinstance(each, BoundRelation)]
+        return ", ".join(sorted(_name(each) for each in bound if each.transaction == self._count))
 
     def read(self, limit: int, wait: float, wakeup: int) -> LogBatch:
         if self._failure is not None:
@@ -178,7 +178,7 @@ class PgoutputLog:
         receive = self._connection.receive
         start_lsn = _START_LSN.unpack_from
         relations = self._relations
-        bound, outdated, left_out, unfit = relations.bound, relations.outdated, relations.left_out, relations.unfit
+        bound, unfit = relations.bound, relations.unfit
         length, data = receive(1)
         if length == 0:
             self._connection.wait(wait, wakeup)
@@ -198,22 +198,20 @@ class PgoutputLog:
                     self._record = lsn
                     if self._changes >= self._returned:
                         relation = bound[message[1:5]]
-                        if relation is None and message[1:5] in outdated:
-                            relation = relations.shown_again(message[1:5], batch)
+                        if not isinstance(relation, BoundRelation):
+                            relation = relations.changed(message[1:5], batch)
                         if relation is not None:
                             try:
                                 self._row(relation, message, lsn, batch)
                             except BadValues as error:
                                 relations.set_aside(relation.binding, error, batch)
-                                relations.unfit[message[1:5]] = relation, error
+                                unfit[message[1:5]] = relation, error
                             except Misfit as error:
                                 # Its table was altered in a way that this row does not know, or does not tell its row.
                                 relations.set_aside(relation.binding, error, batch)
-                        elif message[1:5] in left_out:
-                            batch.tell(ChangesPassed(left_out[message[1:5]]))
-                            if message[1:5] in unfit:
-                                row = message if self._texts is None else transcoded_row(message, self._texts)
-                                relations.look_for_more(message[1:5], row, batch)
+                        elif message[1:5] in unfit:
+                            row = message if self._texts is None else transcoded_row(message, self._texts)
+                            relations.look_for_more(message[1:5], row, batch)
                     self._changes += 1
                 else:
                     self._message(message, lsn, batch)
@@ -294,13 +292,8 @@ class PgoutputLog:
             if self._changes >= self._returned:
                 for place, oid in enumerate(pgoutput.read_truncate(message)):
                     self._relations.partitions.pop(oid, None)  # Tables that are truncated are shown together, too.
-                    relation = self._relations.bound[oid]
-                    if relation is None and oid in self._relations.outdated:
-                        relation = self._relations.shown_again(oid, batch)
-                    if relation is not None:
+                    if (relation := self._relations.changed(oid, batch)) is not None:
                         self._truncate(relation, lsn, place, batch)
-                    elif oid in self._relations.left_out:
-                        batch.tell(ChangesPassed(self._relations.left_out[oid]))
             self._changes += 1
         elif kind == pgoutput.MESSAGE:
             note_rewrite(message, self._rewrites)

@@ -72,6 +72,9 @@ class OneTable(CapturedTables):
     def left_out(self, schema: str, table: str) -> int | None:
         return None
 
+    def captures(self, binding: int) -> bool:
+        return binding == 0
+
     def in_schema(self, schema: str) -> list[str]:
         return ["t"] if schema == "shop" else []
 
