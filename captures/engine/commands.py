@@ -16,6 +16,7 @@ from tidemark.captures.engine.rereads import Rereads
 from tidemark.captures.scheduling.backfills import Backfills
 from tidemark.captures.scheduling.reread_record import begun
 from tidemark.captures.scheduling.table_backfill import TableBackfill
+from tidemark.captures.scheduling.table_states import Captured, LeftOut
 from tidemark.protocol.errors import TidemarkError, UsageError
 from tidemark.protocol.messages import Action, Control
 
@@ -109,15 +110,16 @@ class Commands:
         if command.keep:
             self._rereads.drop(tables if command.tables else waiting or tables)
             return
-        if not waiting and not any(backfill.paused or backfill.failed or backfill.aside for backfill in tables):
+        stopped = (b.paused or b.failed or not isinstance(b.capture, Captured) for b in tables)
+        if not waiting and not any(stopped):
             raise _wrong("neither paused nor failed nor set aside, and no reread is put off")
         for backfill in tables:
             backfill.paused = False
             self._rereads.begin(backfill)
-            if backfill.aside is not None:
-                backfill.aside.ask()
-            else:
+            if isinstance(backfill.capture, Captured):
                 backfill.take_up()
+            else:
+                backfill.capture.ask()
 
     def _priority(self, command: Control, tables: list[TableBackfill]) -> None:
         if command.priority is None:
@@ -135,9 +137,9 @@ class Commands:
         for backfill in readable:
             if command.deferrable and self._rereads.defer(backfill):
                 continue
-            if backfill.aside is not None and backfill.aside.left_out:
-                backfill.aside.passed = True  # It is read again as soon as possible.
-                backfill.aside.ask()
+            if isinstance(backfill.capture, LeftOut):
+                backfill.capture.passed = True  # It is read again as soon as possible.
+                backfill.capture.ask()
                 continue
             backfill.take_up()
             reread, backfill.reread = backfill.reread, begun(backfill.reread)

@@ -21,8 +21,8 @@ from tidemark.captures.engine.announcements import Announcements
 from tidemark.captures.engine.set_aside import SetAsideTables
 from tidemark.captures.scheduling.backfills import Backfills
 from tidemark.captures.scheduling.reread_record import begun, joined
-from tidemark.captures.scheduling.set_aside_record import must_be_read
 from tidemark.captures.scheduling.table_backfill import TableBackfill
+from tidemark.captures.scheduling.table_states import LeftOut, must_be_read
 from tidemark.protocol.errors import UsageError
 
 logger = logging.getLogger(__name__)
@@ -143,8 +143,8 @@ class Rereads:
         if reread is None or not reread.put_off:
             return
         backfill.reread = begun(reread)
-        if backfill.aside is not None and backfill.left_out:
-            backfill.aside.passed = True  # It is emptied and read when it returns, also if it has missed nothing.
+        if isinstance(backfill.capture, LeftOut):
+            backfill.capture.passed = True  # It is emptied and read when it returns, also if it has missed nothing.
             return
         backfill.take_up()
         # Under tidemark's runtime the rows of before stay in any case until all are read. The events so far may be of a
@@ -163,8 +163,8 @@ class Rereads:
         reread = backfill.reread
         if not self._asks or (reread is not None and not reread.put_off and not reread.ended):
             return False
-        if backfill.aside is not None and backfill.left_out:
-            backfill.aside.passed = True
+        if isinstance(backfill.capture, LeftOut):
+            backfill.capture.passed = True
         else:
             self._found.setdefault(backfill.table.binding, []).append(UNLIKE_BEFORE)
         return True

@@ -17,11 +17,19 @@ from tidemark.captures.contract.causes import CHANGES_PASSED
 from tidemark.captures.contract.errors import UnfitValues
 from tidemark.captures.contract.source import Source
 from tidemark.captures.contract.table_events import CaptureEvent, ChangesPassed, SetAside, WentAway
-from tidemark.captures.scheduling import set_aside_record as timing
+from tidemark.captures.scheduling import table_states
 from tidemark.captures.scheduling.reread_record import begun, joined
-from tidemark.captures.scheduling.set_aside_record import Aside, must_be_read, stays_aside
 from tidemark.captures.scheduling.state import CaptureState
 from tidemark.captures.scheduling.table_backfill import TableBackfill
+from tidemark.captures.scheduling.table_states import (
+    Away,
+    Captured,
+    LeftOut,
+    OnCommand,
+    WithAnotherPolicy,
+    must_be_read,
+    stays_left_out,
+)
 from tidemark.protocol.errors import SourceError
 
 logger = logging.getLogger(__name__)
@@ -40,7 +48,7 @@ def leave_out(source: Source, state: CaptureState) -> None:
     """Tells an opened source which tables cannot be captured, or could not in the last session."""
     for table in source.tables:
         stored = state.binding(table.state_key)
-        if stays_aside(table, stored, asks=source.options.asks):
+        if stays_left_out(table, stored, asks=source.options.asks):
             source.leave_out(table.binding, (stored or {}).get("identity", ""))
 
 
@@ -63,7 +71,8 @@ class SetAsideTables:
     @property
     def settled(self) -> bool:
         """Whether no table is pending: each is captured, or set aside."""
-        return all(table.aside is None or table.aside.settled for table in self._tables)
+        states = (table.capture for table in self._tables)
+        return all(state.settled if isinstance(state, LeftOut) else isinstance(state, Captured) for state in states)
 
     def changed(self) -> bool:
         """Whether the state has changed since the last call."""
@@ -73,10 +82,11 @@ class SetAsideTables:
     def begin(self, since: str) -> None:
         """At the start of a session, at ``since`` of the log: leaves out tables that cannot be captured."""
         for table in self._tables:
-            if table.aside is not None and not table.aside.since:
-                table.aside.since = since
-                if not table.aside.put_off:
-                    self._tell_away(table, table.aside)
+            state = table.capture
+            if isinstance(state, LeftOut) and not state.since:
+                state.since = since
+                if not isinstance(state.returns, OnCommand):
+                    self._tell_away(table, state.error)
 
     def take(self, event: CaptureEvent, position: int) -> None:
         """Takes note of what the log, read to ``position``, or a chunk says of a table."""
@@ -86,9 +96,9 @@ class SetAsideTables:
                 # A chunk that finds values in the table passes over no change of it.
                 self._set_aside(table, event.error, position, passed=isinstance(event, SetAside))
             case WentAway():
-                if table.aside is None:  # Otherwise its grace period has begun, or it is left out.
-                    table.aside = Aside(event.error, self._clock() + timing.GRACE_SECONDS)
-                    self._tell_away(table, table.aside)
+                if isinstance(table.capture, Captured):  # Otherwise its grace period has begun, or it is left out.
+                    table.capture = table.capture.go_away(event.error, self._clock())
+                    self._tell_away(table, event.error)
             case ChangesPassed():
                 self.passed([event.binding])
 
@@ -99,34 +109,27 @@ class SetAsideTables:
             passed: The log has already skipped some of its changes.
         """
         values = isinstance(error, UnfitValues)
-        if table.aside is None:
-            table.aside = Aside(error, self._clock() + (0.0 if values else timing.GRACE_SECONDS))
-            if not values:
-                self._tell_away(table, table.aside)
-        aside = table.aside
-        aside.error = error
+        if isinstance(table.capture, Captured) and not values:
+            self._tell_away(table, error)
+        state = self._left_out(table, error, self._source.format_position(position))
         if values:
-            aside.settles_at, aside.policy = 0.0, table.table.policy
-        self._leave_out(table, aside, self._source.format_position(position))
-        aside.passed |= passed
+            state.settles_at, state.returns = 0.0, WithAnotherPolicy(table.table.policy)
+        state.passed |= passed
 
     def put_off(self, table: TableBackfill, error: SourceError, since: str) -> None:
         """Leaves a table out from ``since`` of the log on, until a command has it read again."""
-        if table.aside is None:
-            table.aside = Aside(error, 0.0)
-        aside = table.aside
-        aside.error, aside.settles_at, aside.put_off, aside.wanted = error, 0.0, True, False
-        self._leave_out(table, aside, since)
-        aside.passed = self._changed = True
-        aside.settled = False
-        self._settle(table, aside, self._clock())
+        state = self._left_out(table, error, since)
+        state.settles_at, state.returns, state.wanted = 0.0, OnCommand(), False
+        state.passed = self._changed = True
+        state.settled = False
+        self._settle(table, state, self._clock())
 
     def passed(self, bindings: Iterable[int]) -> None:
         """The log had changes of these tables, which were skipped."""
         for binding in bindings:
-            aside = self._tables[binding].aside
-            if aside is not None and not aside.passed:
-                aside.passed = self._changed = True
+            state = self._tables[binding].capture
+            if isinstance(state, LeftOut) and not state.passed:
+                state.passed = self._changed = True
 
     def withheld(self, bindings: set[int]) -> set[int]:
         """Those of ``bindings`` that are left out: they are emptied when they return, if necessary."""
@@ -145,100 +148,102 @@ class SetAsideTables:
         """
         now = self._clock()
         back = []
-        for table in self._due(now):
-            aside = table.aside
-            assert aside is not None
-            aside.look_at = now + (LOOK_SECONDS if aside.settled else GRACE_LOOK_SECONDS)
-            if not aside.left_out:
-                self._look(table, aside, position, now)
-            elif aside.waits(table.table.policy, asks=self._source.options.asks):
-                self._settle(table, aside, now)
-            elif self._regain(table, aside, position, now):
+        for table, state in self._due(now):
+            if isinstance(state, Away):
+                state.look_at = now + GRACE_LOOK_SECONDS
+                self._look(table, state, position, now)
+                continue
+            state.look_at = now + (LOOK_SECONDS if state.settled else GRACE_LOOK_SECONDS)
+            if state.waits(table.table.policy, asks=self._source.options.asks):
+                self._settle(table, state, now)
+            elif self._regain(table, state, position, now):
                 back.append(table.table.binding)
         return back
 
-    def _due(self, now: float) -> list[TableBackfill]:
+    def _due(self, now: float) -> list[tuple[TableBackfill, Away | LeftOut]]:
         """The next tables to check, each in its turn."""
-        due = [table for table in self._tables if table.aside is not None and now >= table.aside.look_at]
-        later = [table for table in due if table.table.binding >= self._next]
-        chosen = [*later, *(table for table in due if table.table.binding < self._next)][:LOOKS]
-        if chosen:
-            self._next = chosen[-1].table.binding + 1
+        missing = [(table, table.capture) for table in self._tables if not isinstance(table.capture, Captured)]
+        due = [(table, state) for table, state in missing if now >= state.look_at]
+        due.sort(key=lambda each: (each[0].table.binding < self._next, each[0].table.binding))
+        if chosen := due[:LOOKS]:
+            self._next = chosen[-1][0].table.binding + 1
         return chosen
 
-    def _look(self, table: TableBackfill, aside: Aside, position: int, now: float) -> None:
+    def _look(self, table: TableBackfill, away: Away, position: int, now: float) -> None:
         """Decides about a table whose changes are still captured: it is kept, or left out from now on."""
         error = self._source.unfit(table.table.binding)
         if error is None:
-            table.aside = None
+            table.capture = away.return_in_time()
             table.not_before = 0.0
             return
-        aside.error = error
-        if now >= aside.settles_at:
-            self._leave_out(table, aside, self._source.format_position(position))
-            self._settle(table, aside, now)
+        away.error = error
+        if now >= away.settles_at:
+            self._settle(table, self._left_out(table, error, self._source.format_position(position)), now)
 
-    def _regain(self, table: TableBackfill, aside: Aside, position: int, now: float) -> bool:
+    def _regain(self, table: TableBackfill, state: LeftOut, position: int, now: float) -> bool:
         binding = table.table.binding
-        regained = self._source.regain(binding, position, asked=aside.asked)
+        regained = self._source.regain(binding, position, asked=state.asked)
         if regained is None:
             return False  # First the log must reach the position at which the table became what it is now.
         if isinstance(regained, SourceError):
-            aside.error, aside.asked, aside.wanted = regained, False, False
-            self._settle(table, aside, now)
+            state.error, state.asked, state.wanted = regained, False, False
+            self._settle(table, state, now)
             return False
         fresh = regained.table
-        same = not aside.passed and aside.policy is None and regained.same
-        same = same and fresh.is_still(aside.kept.get("identity"))
+        bad = isinstance(state.returns, WithAnotherPolicy)
+        same = not state.passed and not bad and regained.same
+        same = same and fresh.is_still(state.kept.get("identity"))
         if not same and not fresh.scan.reads:
             logger.warning("%s is captured only from its log: the changes in between are lost", fresh.name)
             same = True
-        again = not same and bool(aside.kept.get("identity"))  # Otherwise it was never captured.
-        if again and aside.policy is None and not aside.wanted and self._source.options.asks:
+        again = not same and bool(state.kept.get("identity"))  # Otherwise it was never captured.
+        if again and not bad and not state.wanted and self._source.options.asks:
             what = "it was set aside, and changes of it were missed, or another table has its name"
             self._source.leave_out(binding, fresh.identity)
             if table.reread is None or not table.reread.put_off:
-                table.reread = joined(table.reread, [CHANGES_PASSED], aside.since, put_off=True)
-            self.put_off(table, must_be_read(fresh.name, what), aside.since)
+                table.reread = joined(table.reread, [CHANGES_PASSED], state.since, put_off=True)
+            self.put_off(table, must_be_read(fresh.name, what), state.since)
             return False
         if again:
-            table.reread = begun(table.reread) or joined(None, [CHANGES_PASSED], aside.since)
+            table.reread = begun(table.reread) or joined(None, [CHANGES_PASSED], state.since)
         how = "resumes where it stopped" if same else "is emptied and read again"
-        logger.info("%s can be captured again; it %s", fresh.name, how, extra={"since": aside.since})
-        table.come_back(fresh, aside.kept if same else None)
+        logger.info("%s can be captured again; it %s", fresh.name, how, extra={"since": state.since})
+        table.come_back(state.regain(), fresh, state.kept if same else None)
         self._changed = True
         return True
 
-    def _leave_out(self, table: TableBackfill, aside: Aside, since: str) -> None:
-        if aside.left_out:
-            return
-        table.put_off_all(0.0)
-        aside.kept, aside.since, aside.left_out = table.to_state(), since, True
-        self._source.leave_out(table.table.binding, table.table.identity)
-        self._changed = True
+    def _left_out(self, table: TableBackfill, error: SourceError, since: str) -> LeftOut:
+        """Leaves a table out from ``since`` of the log on, if it is not, because of ``error``."""
+        state = table.capture
+        if isinstance(state, Captured):
+            state = state.go_away(error, self._clock())
+        if isinstance(state, Away):
+            table.put_off_all(0.0)
+            table.capture = state = state.leave_out(table.to_state(), since)
+            self._source.leave_out(table.table.binding, table.table.identity)
+            self._changed = True
+        state.error = error
+        return state
 
     @staticmethod
-    def _settle(table: TableBackfill, aside: Aside, now: float) -> None:
-        if aside.settled or now < aside.settles_at:
+    def _settle(table: TableBackfill, state: LeftOut, now: float) -> None:
+        if state.settled or now < state.settles_at:
             return
-        aside.settled = True
-        then = "once the cause is fixed" if aside.policy is None else "with another policy, or on `tidemark resume`"
-        if aside.put_off:
-            then = "on `tidemark resume`"
+        state.settled = True
         logger.warning(
             "%s; %s is set aside: its capture stops, the other tables continue. It returns %s",
-            aside.error.message,
+            state.error.message,
             table.table.name,
-            then,
-            extra={"code": aside.error.code, "remedy": aside.error.remedy},
+            state.returns.text,
+            extra={"code": state.error.code, "remedy": state.error.remedy},
         )
 
     @staticmethod
-    def _tell_away(table: TableBackfill, aside: Aside) -> None:
+    def _tell_away(table: TableBackfill, error: SourceError) -> None:
         logger.warning(
             "%s; unless this is fixed within %.0f s, %s is set aside, and the other tables continue",
-            aside.error.message,
-            timing.GRACE_SECONDS,
+            error.message,
+            table_states.GRACE_SECONDS,
             table.table.name,
-            extra={"code": aside.error.code, "remedy": aside.error.remedy},
+            extra={"code": error.code, "remedy": error.remedy},
         )

@@ -11,6 +11,7 @@ from tidemark.captures.contract.log import LogStream
 from tidemark.captures.contract.source import RetainedLog, Source
 from tidemark.captures.scheduling.backfills import Backfills
 from tidemark.captures.scheduling.table_backfill import TableBackfill
+from tidemark.captures.scheduling.table_states import Captured
 from tidemark.protocol.logs import STATUS, Progress, TableProgress
 
 logger = logging.getLogger(__name__)
@@ -157,7 +158,7 @@ def _table(backfill: TableBackfill, speed: RateEstimate, now: float) -> TablePro
     rows, estimated = backfill.ranges.rows, backfill.table.estimated_rows
     speed.note(now, rows)
     done = backfill.done and not backfill.left_out
-    error = backfill.error if backfill.aside is None else backfill.aside.error
+    error = backfill.error if isinstance(backfill.capture, Captured) else backfill.capture.error
     progress = TableProgress(
         rows_done=rows,
         rows_estimated=estimated,

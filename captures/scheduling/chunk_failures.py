@@ -11,6 +11,7 @@ from tidemark.captures.contract.source import Source
 from tidemark.captures.readers.reader_pool import ChunkFailure
 from tidemark.captures.scheduling.backoff import Backoff
 from tidemark.captures.scheduling.table_backfill import Flight, TableBackfill
+from tidemark.captures.scheduling.table_states import LeftOut
 from tidemark.protocol.error_codes import Policy
 from tidemark.protocol.errors import SourceError, TidemarkError
 
@@ -141,7 +142,8 @@ def what_is_missing(aside: Sequence[TableBackfill], failed: Sequence[TableBackfi
     """
     if not aside:
         return SourceError("TM-CAP-003", _not_backfilled(failed)) if failed else None
-    listed = [f"{b.table.name}: {b.aside.error.message} ({b.aside.error.code})" for b in aside if b.aside is not None]
+    errors = [(b.table.name, b.capture.error) for b in aside if isinstance(b.capture, LeftOut)]
+    listed = [f"{name}: {error.message} ({error.code})" for name, error in errors]
     parts = [f"tables are set aside: {'; '.join(listed)}", *([_not_backfilled(failed)] if failed else [])]
     return SourceError("TM-CAP-007", "; ".join(parts))
 

@@ -19,7 +19,16 @@ from tidemark.captures.contract.source import OpenedTable
 from tidemark.captures.scheduling.backoff import Backoff
 from tidemark.captures.scheduling.kept_apart import KeptApart
 from tidemark.captures.scheduling.reread_record import joined
-from tidemark.captures.scheduling.set_aside_record import TEXT_LENGTH, Aside, opened_aside, was_replaced
+from tidemark.captures.scheduling.table_states import (
+    CAPTURED,
+    TEXT_LENGTH,
+    Captured,
+    LeftOut,
+    OnCommand,
+    TableState,
+    opened_state,
+    was_replaced,
+)
 from tidemark.protocol.errors import SourceError, TidemarkError
 from tidemark.protocol.logs import Reread
 from tidemark.protocol.messages import JsonObject
@@ -59,8 +68,7 @@ class TableBackfill:
         paused: By command.
         priority: Tables of higher priority are read first.
         failed: Why it is left alone, until it is taken up again.
-        aside: Why nothing of it is captured, or will be unless it comes back; see
-            ``tidemark.captures.engine.set_aside``.
+        capture: Whether it is captured; see ``tidemark.captures.engine.set_aside``.
         error: What its last chunk failed with.
         not_before: No chunk is started before then, by the engine's clock.
         served: Number of the last chunk, among those of all tables.
@@ -87,7 +95,7 @@ class TableBackfill:
     paused: bool = False
     priority: int = 0
     failed: TidemarkError | None = None
-    aside: Aside | None = None
+    capture: TableState = CAPTURED
     error: TidemarkError | None = None
     not_before: float = 0.0
     served: int = 0
@@ -107,12 +115,12 @@ class TableBackfill:
     @property
     def left_out(self) -> bool:
         """Nothing of it is captured, the log neither."""
-        return self.aside is not None and self.aside.left_out
+        return isinstance(self.capture, LeftOut)
 
     @property
     def wanted(self) -> bool:
         """Whether its chunks are to be started, now or later."""
-        return not self.done and not self.paused and self.failed is None and self.aside is None
+        return not self.done and not self.paused and self.failed is None and isinstance(self.capture, Captured)
 
     @property
     def turn(self) -> tuple[int, int, int]:
@@ -127,8 +135,8 @@ class TableBackfill:
     @property
     def state(self) -> str:
         """As ``tidemark.protocol.logs.TableProgress`` has it."""
-        if self.aside is not None and (self.aside.settled or self.left_out):
-            return "set_aside" if self.aside.settled else "waiting"
+        if isinstance(self.capture, LeftOut):
+            return "set_aside" if self.capture.settled else "waiting"
         if self.done:
             return "done"
         if self.failed is not None:
@@ -205,9 +213,9 @@ class TableBackfill:
         self.apart.clear()
         self.take_up()
 
-    def come_back(self, table: OpenedTable, kept: JsonObject | None) -> None:
+    def come_back(self, capture: Captured, table: OpenedTable, kept: JsonObject | None) -> None:
         """It can be captured again, and goes on where it stood with ``kept``; without, what it was counts no more."""
-        self.aside = None
+        self.capture = capture
         self.table = table
         self.take_up()
         if kept is None:
@@ -231,8 +239,8 @@ class TableBackfill:
 
     def to_state(self) -> JsonObject:
         """Its part of the state, without nulls."""
-        if self.aside is not None and self.aside.left_out:
-            return {**self.aside.to_state(), **self._apart()}
+        if isinstance(self.capture, LeftOut):
+            return {**self.capture.to_state(), **self._apart()}
         state: JsonObject = {"identity": self.table.identity, "scan": self.ranges.to_state()}
         if self.barrier is not None:
             state["barrier"] = self.barrier
@@ -298,10 +306,10 @@ def opened(
         given, configured = stored.get("priority") or (table.priority, table.priority)
         if configured == table.priority:  # Otherwise it was configured after the command, which is the newer wish.
             backfill.priority = given
-    if (aside := opened_aside(table, stored, now, asks=asks)) is not None:
-        aside.passed |= table.captured_otherwise
-        backfill.aside = aside
-        if aside.put_off and not aside.since:
+    backfill.capture = state = opened_state(table, stored, now, asks=asks)
+    if isinstance(state, LeftOut):
+        state.passed |= table.captured_otherwise
+        if isinstance(state.returns, OnCommand) and not state.since:
             backfill.reread = joined(backfill.reread, [causes.MADE_AGAIN_OR_KEY], at, put_off=True)
     elif was_replaced(table, stored):
         logger.warning("%s was dropped and created again, or has another key: it is read again", table.name)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tidemark.captures.engine import set_aside
 from tidemark.captures.postgres.tables_that_change import table_changes
-from tidemark.captures.scheduling import set_aside_record
+from tidemark.captures.scheduling import table_states
 
 if TYPE_CHECKING:
     from tests.captures.session import Json, Session
@@ -45,6 +45,6 @@ def is_set_aside(capture: Session, table: str) -> bool:
 
 
 if __name__ == "__main__":
-    set_aside_record.GRACE_SECONDS = float(sys.argv[1])
+    table_states.GRACE_SECONDS = float(sys.argv[1])
     set_aside.LOOK_SECONDS = set_aside.GRACE_LOOK_SECONDS = table_changes.LOOK_SECONDS = 0.2
     runpy.run_module(sys.argv[2], run_name="__main__")

@@ -1,9 +1,14 @@
-"""Why a table is not captured, and its entry in the state: see ``tidemark.captures.engine.set_aside``."""
+"""Whether a table is captured: what it may be, and the entry of a table in the state that is left out.
+
+See ``tidemark.captures.engine.set_aside``. A table goes from one state to another by a method of the first one's class:
+no other way can be written. The picture in docs/running.md is generated from these methods and their docstrings.
+"""
 
 from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass, field
+from typing import ClassVar, TypeAlias
 
 from tidemark.captures.contract.source import OpenedTable
 from tidemark.protocol.error_codes import CODES
@@ -21,19 +26,82 @@ _APART = ("begun", "paused", "priority", "reread")
 """Members of a binding's state that do not depend on whether it is captured."""
 
 
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """Its changes are captured, and its rows are read."""
+
+    def go_away(self, error: SourceError, now: float) -> Away:
+        """It cannot be captured as it is."""
+        return Away(error, now + GRACE_SECONDS)
+
+
+CAPTURED = Captured()
+
+
 @dataclass(slots=True)
-class Aside:
-    """Why a table is not captured.
+class Away:
+    """It cannot be captured as it is. Its changes are still captured, and only its chunks wait.
 
     Attributes:
         error: What is wrong with it.
         settles_at: When the grace period ends, by the engine's clock.
-        left_out: The log skips the table, and ``kept`` is the state of its backfill at that time. Otherwise its
-            changes are still captured, and only its chunks wait.
+        asked: A command asked for it.
+        look_at: When it is checked next.
+    """
+
+    error: SourceError
+    settles_at: float
+    asked: bool = False
+    look_at: float = 0.0
+
+    def ask(self) -> None:
+        """A command asks for the table: it is checked at once."""
+        self.asked, self.look_at = True, 0.0
+
+    def return_in_time(self) -> Captured:
+        """It can be captured again within the grace period."""
+        return CAPTURED
+
+    def leave_out(self, kept: JsonObject, since: str) -> LeftOut:
+        """The grace period is over, or the log no longer describes its changes."""
+        return LeftOut(
+            self.error, self.settles_at, kept, since, wanted=self.asked, asked=self.asked, look_at=self.look_at
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WhenFit:
+    """A table returns as soon as it can be captured."""
+
+    text: ClassVar[str] = "once the cause is fixed"
+
+
+@dataclass(frozen=True, slots=True)
+class WithAnotherPolicy:
+    """A table has bad values: it returns with another ``OpenedTable.policy`` than this, or on a command."""
+
+    text: ClassVar[str] = "with another policy, or on `tidemark resume`"
+    policy: str
+
+
+@dataclass(frozen=True, slots=True)
+class OnCommand:
+    """A table can be captured, and would be read again: it waits for a command, since ``on_alter`` is ``ask``."""
+
+    text: ClassVar[str] = "on `tidemark resume`"
+
+
+@dataclass(slots=True)
+class LeftOut:
+    """Neither its changes are captured nor its rows. It is set aside once its grace period is over.
+
+    Attributes:
+        error: What is wrong with it.
+        settles_at: When the grace period ends, by the engine's clock.
+        kept: The state of its backfill when it was left out.
         since: The position from which on it is left out, in the state's form.
+        returns: When it is captured again.
         passed: Changes of it were skipped, or may have been: its backfill cannot resume.
-        policy: ``OpenedTable.policy``, if the reason is a bad value.
-        put_off: It can be captured, and would be read again: it waits for a command, since ``on_alter`` is ``ask``.
         wanted: A command asked for it, so it is read again if necessary.
         settled: It is set aside, and a warning was logged.
         asked: A command asked for it, or a session has begun: missing objects may be created at the source.
@@ -42,12 +110,10 @@ class Aside:
 
     error: SourceError
     settles_at: float
-    left_out: bool = False
-    kept: JsonObject = field(default_factory=dict)
+    kept: JsonObject
     since: str = ""
+    returns: WhenFit | WithAnotherPolicy | OnCommand = field(default_factory=WhenFit)
     passed: bool = False
-    policy: str | None = None
-    put_off: bool = False
     wanted: bool = False
     settled: bool = False
     asked: bool = False
@@ -56,17 +122,28 @@ class Aside:
     def ask(self) -> None:
         """A command asks for the table: it is checked at once."""
         self.asked = self.wanted = True
-        self.put_off = False
         self.look_at = 0.0
+        if isinstance(self.returns, OnCommand):
+            self.returns = WhenFit()
 
     def waits(self, policy: str, *, asks: bool) -> bool:
         """Whether it stays left out until a command comes, or it is configured otherwise.
 
         Args:
             policy: The present ``OpenedTable.policy``.
-            asks: As ``stays_aside``.
+            asks: As ``stays_left_out``.
         """
-        return (self.policy == policy and not self.asked) or (self.put_off and asks)
+        match self.returns:
+            case WithAnotherPolicy(refused):
+                return refused == policy and not self.asked
+            case OnCommand():
+                return asks
+            case WhenFit():
+                return False
+
+    def regain(self) -> Captured:
+        """It can be captured again, and resumes, or is emptied and read again."""
+        return CAPTURED
 
     def to_state(self) -> JsonObject:
         """The binding's part of the state while the table is left out."""
@@ -75,14 +152,17 @@ class Aside:
             aside["remedy"] = self.error.remedy
         if self.passed:
             aside["passed"] = True
-        if self.policy is not None:
-            aside["policy"] = self.policy
-        if self.put_off:
+        if isinstance(self.returns, WithAnotherPolicy):
+            aside["policy"] = self.returns.policy
+        if isinstance(self.returns, OnCommand):
             aside["put_off"] = True
         if self.wanted:
             aside["wanted"] = True
         kept = {name: value for name, value in self.kept.items() if name not in _APART}
         return {"scan": {}, **kept, "aside": aside}
+
+
+TableState: TypeAlias = Captured | Away | LeftOut
 
 
 def must_be_read(name: str, what: str) -> SourceError:
@@ -100,7 +180,7 @@ def was_replaced(table: OpenedTable, stored: JsonObject | None) -> bool:
     return stored is not None and not table.is_still(stored.get("identity"))
 
 
-def stays_aside(table: OpenedTable, stored: JsonObject | None, *, asks: bool) -> bool:
+def stays_left_out(table: OpenedTable, stored: JsonObject | None, *, asks: bool) -> bool:
     """Whether a session that begins leaves a table out.
 
     The table is captured if that is possible, it is the same table, and no change of it was skipped: the log resumes
@@ -118,36 +198,40 @@ def stays_aside(table: OpenedTable, stored: JsonObject | None, *, asks: bool) ->
     return bool(aside.get("passed")) or "policy" in aside or was_replaced(table, stored)
 
 
-def opened_aside(table: OpenedTable, stored: JsonObject | None, now: float, *, asks: bool) -> Aside | None:
-    """What keeps a table from being captured at the start of a session; None if nothing does.
+def opened_state(table: OpenedTable, stored: JsonObject | None, now: float, *, asks: bool) -> Captured | LeftOut:
+    """What a table is at the start of a session.
 
     Args:
         stored: The binding's part of the state.
         now: By the engine's clock.
-        asks: As ``stays_aside``.
+        asks: As ``stays_left_out``.
     """
-    if not stays_aside(table, stored, asks=asks):
-        return None
+    if not stays_left_out(table, stored, asks=asks):
+        return CAPTURED
     kept = dict(stored or {})
     aside: JsonObject | None = kept.pop("aside", None)
     if aside is None and table.unfit is None:
         what = "another table has its name, or it has another key"
-        return Aside(must_be_read(table.name, what), now, left_out=True, kept=kept, passed=True, put_off=True)
+        return LeftOut(must_be_read(table.name, what), now, kept, returns=OnCommand(), passed=True)
     if aside is None:
         assert table.unfit is not None
-        return Aside(table.unfit, now + GRACE_SECONDS, left_out=True, kept=kept, asked=True)
+        return LeftOut(table.unfit, now + GRACE_SECONDS, kept, asked=True)
     code = aside.get("code", "")
     error = SourceError(code if code in CODES else "TM-CAP-007", aside.get("text", ""), remedy=aside.get("remedy"))
-    policy = aside.get("policy")
-    return Aside(
+    returns = _returns(aside)
+    return LeftOut(
         table.unfit or error,
         now,
-        left_out=True,
-        kept=kept,
-        since=aside.get("since", ""),
+        kept,
+        aside.get("since", ""),
+        returns=returns,
         passed=bool(aside.get("passed")),
-        policy=policy,
-        put_off=bool(aside.get("put_off")),
         wanted=bool(aside.get("wanted")),
-        asked=policy is None and not aside.get("put_off"),
+        asked=isinstance(returns, WhenFit),
     )
+
+
+def _returns(aside: JsonObject) -> WhenFit | WithAnotherPolicy | OnCommand:
+    if aside.get("put_off"):
+        return OnCommand()
+    return WithAnotherPolicy(aside["policy"]) if "policy" in aside else WhenFit()
