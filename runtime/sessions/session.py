@@ -309,7 +309,9 @@ class Session:
         if self._inside_transaction or self._begun_at is None:
             return
         full = self._batch.bytes >= self._due.bytes
-        if not full and time.monotonic() < self._begun_at + self._due.interval:
+        # Whoever starts a capture waits for its first rows: they are not kept back for the sake of larger commits.
+        begins_log = self._batch.first_offset == 0 and self._batch.events > 0
+        if not full and not begins_log and time.monotonic() < self._begun_at + self._due.interval:
             return
         if self._committer.busy:
             if not full:

@@ -110,6 +110,19 @@ def test_what_is_due_is_committed_while_the_connector_is_silent(folder: CaptureF
     assert folder.ids() == [1, 2, 3]
 
 
+def test_the_first_rows_of_a_log_are_committed_at_once(folder: CaptureFolder) -> None:
+    first = [OPENED, checkpoint(a=1), rows(1, 3), checkpoint(a=2), {"await": 2}, rows(4, 1), checkpoint(a=3)]
+    later = [rows(5, 1), checkpoint(a=4)]
+    again = [OPENED, rows(6, 1), checkpoint(a=5), rows(7, 1), checkpoint(a=6)]
+    folder.script([*first, *later], again)
+    commits = [*run_session(folder, due=RARELY).commits, *run_session(folder, due=RARELY).commits]
+    assert [(commit.checkpoints, commit.next_offset - commit.first_offset) for commit in commits] == [
+        (2, 3),
+        (2, 2),
+        (2, 2),
+    ]
+
+
 def test_commits_are_cut_by_size_and_only_at_checkpoints(folder: CaptureFolder) -> None:
     steps = [step for number in range(10) for step in (rows(number * 100, 100), checkpoint(a=number))]
     folder.script([OPENED, *steps])
