@@ -29,11 +29,16 @@ _MAINS = {
 """By what ``python -m`` runs: the module that it then runs as ``__main__``."""
 
 _LATER = (
+    "tidemark.captures.postgres.database",
+    "tidemark.captures.mysql.database",
+    "tidemark.captures.process.connector",
+    "tidemark.captures.process.plan",
+    "tidemark.captures.process.session",
     "tidemark.runtime.sessions.owned_log",
     "tidemark.runtime.sessions.supervisor",
     "tidemark.runtime.changelog.events",
 )
-"""What commands import once they need it."""
+"""What connectors and commands import once they need it."""
 
 PRELOADED = (*_MAINS.values(), *_LATER)
 """A name that is no module is left out without a word, by multiprocessing."""

@@ -6,8 +6,6 @@ import contextlib
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 
-from pydantic import BaseModel
-
 from tidemark.captures.contract.errors import LostPosition
 from tidemark.captures.mysql.log.resumption import continued
 from tidemark.captures.mysql.server.session import Session, asking, connect
@@ -45,8 +43,6 @@ class MysqlDatabase(TableDatabase[EndpointConfig, ResourceConfig, Session]):
     """See ``TableDatabase``."""
 
     fallback_key = FALLBACK_KEY
-    endpoint_config: type[BaseModel] = EndpointConfig
-    resource_config: type[BaseModel] = ResourceConfig
     wrong_config = "TM-MY-023"
     several_unmet = "TM-MY-010"
     why_disabled = "it has no primary key: its entry must have a key or a scan"

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 import psycopg
-from pydantic import BaseModel
 
 from tidemark.captures.postgres.catalog.columns import Table
 from tidemark.captures.postgres.catalog.reading import read_tables
@@ -50,8 +49,6 @@ class PostgresDatabase(TableDatabase[EndpointConfig, ResourceConfig, psycopg.Con
     """See ``TableDatabase``."""
 
     fallback_key = FALLBACK_KEY
-    endpoint_config: type[BaseModel] = EndpointConfig
-    resource_config: type[BaseModel] = ResourceConfig
     wrong_config = "TM-PG-023"
     several_unmet = "TM-PG-010"
     why_disabled = "it has no primary key, and without REPLICA IDENTITY FULL the log does not identify its rows"

@@ -11,24 +11,19 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import TYPE_CHECKING
 
 import orjson
 
-from tidemark.captures.contract.wakeup import Wakeup
-from tidemark.captures.engine.engine import Capture
 from tidemark.captures.engine.output import Output
-from tidemark.captures.engine.requests import Requests, SessionRequests
-from tidemark.captures.process.plan import make_plan
-from tidemark.captures.readers.memory import bound_freed_memory, collect_rarely
-from tidemark.captures.readers.reader_process import forked_readers, place
-from tidemark.captures.scheduling.state import CaptureState
-from tidemark.captures.server.table_database import Database, DatabaseFactory
-from tidemark.captures.tables.collection import check_keys, check_state_keys
-from tidemark.protocol.environment import KNOWN_STATE, STOP_WHEN_CAUGHT_UP, is_on
+from tidemark.captures.engine.requests import Requests
+from tidemark.captures.readers.memory import bound_freed_memory
+from tidemark.captures.server.database_kind import DatabaseKind
+from tidemark.captures.tables.collection import check_keys
+from tidemark.protocol.environment import KNOWN_STATE, is_on
 from tidemark.protocol.errors import ConnectorError, ProtocolError, TidemarkError
 from tidemark.protocol.extras import missing_extra
-from tidemark.protocol.logs import CONTROL, log_failure, log_to_stderr
+from tidemark.protocol.logs import log_failure, log_to_stderr
 from tidemark.protocol.messages import (
     Acknowledge,
     Applied,
@@ -40,7 +35,6 @@ from tidemark.protocol.messages import (
     JsonObject,
     Message,
     Open,
-    Opened,
     Request,
     Spec,
     SpecResponse,
@@ -49,6 +43,9 @@ from tidemark.protocol.messages import (
     ValidatedBinding,
 )
 from tidemark.protocol.plan import BACKFILL_PLAN, PLAN
+
+if TYPE_CHECKING:
+    from tidemark.captures.server.table_database import Database
 
 logger = logging.getLogger(__name__)
 
@@ -61,28 +58,29 @@ class Stopped(BaseException):
         self.exit_status = 128 + signal_number
 
 
-def main(database: DatabaseFactory, readme: Path) -> int:
+def main(kind: DatabaseKind, readme: Path) -> int:
     """Runs a connector on this process's stdin, stdout and stderr.
 
     Args:
+        kind: Loads the database, which is imported once a request needs it.
         readme: The connector's page. The protocol requires an absolute URL: that of this file, unless ``DOCS_URL`` in
             the environment is set, by whoever publishes the connector.
 
     Returns:
         0 after an answered request or a clean end of a capture; 1 after an error, which is the last line on stderr.
+
+    Raises:
+        ModuleNotFoundError: A module is missing that no extra brings.
     """
     log_to_stderr(os.environ.get("LOG_LEVEL", "info"))
     bound_freed_memory()
-    collect_rarely()
     signal.signal(signal.SIGTERM, _stop)
     signal.signal(signal.SIGINT, _stop)
     # Output of Python itself or of a library must not mix with the messages.
     stdout = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     try:
-        made = database()
-        made.documentation_url = os.environ.get("DOCS_URL") or readme.resolve().as_uri()
-        serve(made, Requests(sys.stdin.fileno()), Output(stdout))
+        serve(kind, readme, Requests(sys.stdin.fileno()), Output(stdout))
         return 0
     except TidemarkError as error:
         log_failure(logger, error)
@@ -91,45 +89,51 @@ def main(database: DatabaseFactory, readme: Path) -> int:
     except Stopped as stopped:
         logger.debug("stopped by a signal")  # The sender of the signal knows the reason.
         return stopped.exit_status
+    except ModuleNotFoundError as error:
+        missing = missing_extra(error)
+        if missing is None:
+            raise
+        log_failure(logger, missing)
     except Exception as error:  # The outermost edge: a defect of this connector ends in a clear line, too.
+        from tidemark.captures.readers.reader_process import place
+
         logger.debug("unexpected error", exc_info=True)
         log_failure(logger, ConnectorError("TM-CAP-002", f"unexpected {type(error).__name__} at {place(error)}"))
     return 1
 
 
-def end_without_driver(error: ModuleNotFoundError) -> NoReturn:
-    """Ends the process with exit status 1, after a last line on stderr that names the extra to install.
+def serve(kind: DatabaseKind, readme: Path, requests: Requests, output: Output) -> None:
+    """Answers requests until stdin or a capture ends.
 
-    Raises:
-        ModuleNotFoundError: The error itself, for a module that no extra brings.
+    Each request mostly has a process of its own. So a request imports what it needs: ``spec`` and ``apply`` no driver,
+    and only ``open`` the engine.
     """
-    missing = missing_extra(error)
-    if missing is None:
-        raise error
-    log_to_stderr(os.environ.get("LOG_LEVEL", "info"))
-    log_failure(logger, missing)
-    sys.exit(1)
-
-
-def serve(database: Database, requests: Requests, output: Output) -> None:
-    """Answers requests until stdin or a capture ends."""
     while (request := requests.next()) is not None:
-        if isinstance(request, Open):
-            with forked_readers():
-                capture(database, request, requests, output)
+        if isinstance(request, Spec):
+            output.message(described(kind, readme))
+        elif isinstance(request, Apply):
+            output.message(Applied(action_description=""))  # ``open`` creates what a capture needs at its source.
+        elif isinstance(request, Open):
+            from tidemark.captures.process.session import run_session
+
+            run_session(kind.database(), request, requests, output)
             return
-        output.message(answer(database, request))
+        else:
+            output.message(answer(kind.database(), request))
+
+
+def described(kind: DatabaseKind, readme: Path) -> SpecResponse:
+    """The answer to ``spec``."""
+    return SpecResponse(
+        config_schema=kind.endpoint_config.model_json_schema(),
+        resource_config_schema=kind.resource_config.model_json_schema(),
+        documentation_url=os.environ.get("DOCS_URL") or readme.resolve().as_uri(),
+        resource_path_pointers=["/schema", "/table"],
+    )
 
 
 def answer(database: Database, request: Request) -> Message:
-    """The response to a unary request."""
-    if isinstance(request, Spec):
-        return SpecResponse(
-            config_schema=database.endpoint_config.model_json_schema(),
-            resource_config_schema=database.resource_config.model_json_schema(),
-            documentation_url=database.documentation_url,
-            resource_path_pointers=database.resource_path_pointers,
-        )
+    """The response to a request that asks the server."""
     if isinstance(request, Discover):
         return Discovered(bindings=database.discover(database.with_names(request.config, "", {})))
     if isinstance(request, Validate):
@@ -139,44 +143,8 @@ def answer(database: Database, request: Request) -> Message:
         if is_on(PLAN):
             _plan(database, config, request.bindings)
         return Validated(bindings=[ValidatedBinding(resource_path=path) for path in paths])
-    if isinstance(request, Apply):
-        return Applied(action_description="")  # Objects that a capture needs at its source are created by ``open``.
     assert isinstance(request, Acknowledge | Control)
     raise ProtocolError("TM-PRO-004", f"{request.kind} was sent before open")
-
-
-def capture(database: Database, request: Open, requests: Requests, output: Output) -> None:
-    """Runs a capture session.
-
-    Raises:
-        ConnectorError: ``TM-CAP-011`` the session is for only a part of the keys; ``TM-CAP-012`` a collection has a key
-            of earlier versions; ``TM-CAP-013`` two bindings have the same state key.
-    """
-    if not request.range.whole:
-        raise ConnectorError("TM-CAP-011", "the session was opened for only a part of the key range")
-    spec = request.capture
-    check_keys(spec.bindings, database.fallback_key)
-    check_state_keys(spec.bindings)
-    source = database.open(database.with_names(spec.config, spec.name, request.state), spec.bindings)
-    wakeup = Wakeup()
-    following = SessionRequests(requests, wakeup)
-    try:
-        output.message(Opened(explicit_acknowledgements=True))
-        state = CaptureState(request.state)
-        logger.info("accepts commands while it captures", extra={"eventType": CONTROL, "handled": state.control})
-        Capture(
-            source,
-            state,
-            output,
-            following,
-            wakeup,
-            stop_when_caught_up=is_on(STOP_WHEN_CAUGHT_UP),
-            clock=time.monotonic,
-        ).run()
-    finally:
-        following.close()
-        source.close()
-        wakeup.close()
 
 
 def known_state() -> JsonObject:
@@ -190,6 +158,8 @@ def known_state() -> JsonObject:
 
 def _plan(database: Database, config: JsonObject, bindings: Sequence[Binding]) -> None:
     """Writes the plan of a backfill to stderr, and writes nothing to the source."""
+    from tidemark.captures.process.plan import make_plan
+
     with contextlib.closing(database.open(config, bindings, only_reads=True)) as source:
         plan = make_plan(source, time.monotonic)
     logger.info("planned %d tables", len(plan.tables), extra={"eventType": BACKFILL_PLAN, **plan.model_dump()})

@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from pydantic import BaseModel
-
 from tidemark.captures.server.endpoint_config import Endpoint
 from tidemark.captures.server.prerequisites import Unmet
 from tidemark.captures.tables.bad_values import quarantine_failures
@@ -32,27 +30,21 @@ S = TypeVar("S")
 
 
 class TableDatabase(ABC, Generic[E, R, S]):
-    """A kind of database whose tables have a schema and a name, as it is passed to
-    ``tidemark.captures.process.connector``.
+    """A kind of database whose tables have a schema and a name.
 
     Attributes:
-        documentation_url: Absolute; set by ``tidemark.captures.process.connector.main``.
         fallback_key: Pointers to the members that identify documents of a table without a key.
         wrong_config: The code of errors in the configuration.
         several_unmet: The code of an error that lists several unmet prerequisites.
         why_disabled: Why tables without a key are discovered as disabled.
     """
 
-    documentation_url = ""
     fallback_key: list[str]
-    endpoint_config: type[BaseModel]
-    resource_config: type[BaseModel]
     wrong_config: str
     several_unmet: str
     why_disabled: str
 
     def __init__(self) -> None:
-        self.resource_path_pointers = ["/schema", "/table"]
         self._state: JsonObject = {}
 
     def with_names(self, config: JsonObject, capture: str, state: JsonObject) -> JsonObject:

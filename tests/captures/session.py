@@ -23,7 +23,6 @@ from tests.servers.deadline import pause
 from tests.warm_process import WarmProcess, is_warm
 from tidemark.captures.mysql.database import MysqlDatabase
 from tidemark.captures.postgres.database import PostgresDatabase
-from tidemark.captures.process.connector import answer
 from tidemark.captures.server.table_database import Database, DatabaseFactory
 from tidemark.protocol.codec import decode_request, split_captured
 from tidemark.protocol.messages import Apply, CaptureSpec
@@ -376,7 +375,6 @@ def apply(config: Json, bound: list[Json], *, command: Sequence[str] = COMMAND) 
     request = {"apply": {"capture": {"name": "test", "config": config, "bindings": bound}}}
     decoded = decode_request(json.dumps(request).encode())
     assert isinstance(decoded, Apply)
-    answer(database, decoded)
     named = database.with_names(config, decoded.capture.name, {})
     begin(database, decoded.capture.model_copy(update={"config": named}))
 
