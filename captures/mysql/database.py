@@ -5,11 +5,10 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from tidemark.captures.contract.errors import LostPosition
-from tidemark.captures.mysql.log.resumption import continued
 from tidemark.captures.mysql.server.session import Session, asking, connect
-from tidemark.captures.mysql.source import MysqlSource
 from tidemark.captures.mysql.tables.bindings import bound_tables, captured_columns
 from tidemark.captures.mysql.tables.catalog import read_tables
 from tidemark.captures.mysql.tables.document_schema import document_schema
@@ -32,6 +31,9 @@ from tidemark.captures.tables.table_binding import captured_as
 from tidemark.captures.tables.truncation import Truncation
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.messages import Binding, DiscoveredBinding, JsonObject
+
+if TYPE_CHECKING:
+    from tidemark.captures.mysql.source import MysqlSource
 
 logger = logging.getLogger(__name__)
 
@@ -69,6 +71,8 @@ class MysqlDatabase(TableDatabase[EndpointConfig, ResourceConfig, Session]):
         return unmet(session, endpoint, resources, bound_tables(session, resources))
 
     def standing(self, session: Session, endpoint: EndpointConfig, *, running: bool) -> Iterator[SourceError]:
+        from tidemark.captures.mysql.log.resumption import continued
+
         cursor, identity = self._state.get("cursor"), self._state.get("source")
         if not cursor:
             return
@@ -81,6 +85,11 @@ class MysqlDatabase(TableDatabase[EndpointConfig, ResourceConfig, Session]):
                 logger.warning("%s; all tables will be read again", lost.message, extra={"code": lost.code})
         except SourceError as error:
             yield error
+
+    def source(self) -> type[MysqlSource]:
+        from tidemark.captures.mysql.source import MysqlSource
+
+        return MysqlSource
 
     def opened(
         self,
@@ -95,7 +104,7 @@ class MysqlDatabase(TableDatabase[EndpointConfig, ResourceConfig, Session]):
         layouts = {
             key: state["layout"] for key, state in states.items() if isinstance(state, dict) and "layout" in state
         }
-        return MysqlSource(endpoint, bindings, resources, only_reads=only_reads, layouts=layouts)
+        return self.source()(endpoint, bindings, resources, only_reads=only_reads, layouts=layouts)
 
 
 def _discovered(table: Table, endpoint: EndpointConfig) -> DiscoveredBinding:

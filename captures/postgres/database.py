@@ -7,12 +7,12 @@ import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 import psycopg
 
 from tidemark.captures.postgres.catalog.columns import Table
 from tidemark.captures.postgres.catalog.reading import read_tables
-from tidemark.captures.postgres.log.open_preview import standing_failures
 from tidemark.captures.postgres.server.config import (
     EndpointConfig,
     ResourceConfig,
@@ -24,7 +24,6 @@ from tidemark.captures.postgres.server.positions import LOC_PARTS
 from tidemark.captures.postgres.server.rewrite_trigger import tell_of_trigger
 from tidemark.captures.postgres.server.session import LONG_ANSWER_SECONDS, asking, connect, despite_deadlocks
 from tidemark.captures.postgres.server.slot_ownership import NOBODY, Owner
-from tidemark.captures.postgres.source import PostgresSource
 from tidemark.captures.postgres.tables.bindings import bound_tables, captured_columns
 from tidemark.captures.postgres.tables.document_schema import document_schema
 from tidemark.captures.postgres.tables.prerequisites import unmet
@@ -38,6 +37,9 @@ from tidemark.captures.tables.truncation import Truncation
 from tidemark.protocol.environment import LOG_ID
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.messages import Binding, DiscoveredBinding, JsonObject
+
+if TYPE_CHECKING:
+    from tidemark.captures.postgres.source import PostgresSource
 
 logger = logging.getLogger(__name__)
 
@@ -90,11 +92,18 @@ class PostgresDatabase(TableDatabase[EndpointConfig, ResourceConfig, psycopg.Con
     def standing(
         self, session: psycopg.Connection, endpoint: EndpointConfig, *, running: bool
     ) -> Iterable[SourceError]:
+        from tidemark.captures.postgres.log.open_preview import standing_failures
+
         tell_of_trigger(session)
         return standing_failures(session, endpoint, self._owner, self._state, running=running)
 
     def validate(self, config: JsonObject, bindings: Sequence[Binding]) -> list[list[str]]:
         return despite_deadlocks(partial(super().validate, config, bindings))
+
+    def source(self) -> type[PostgresSource]:
+        from tidemark.captures.postgres.source import PostgresSource
+
+        return PostgresSource
 
     def opened(
         self,
@@ -106,7 +115,7 @@ class PostgresDatabase(TableDatabase[EndpointConfig, ResourceConfig, psycopg.Con
     ) -> PostgresSource:
         if only_reads:
             endpoint = endpoint.model_copy(update={"read_only": True})
-        return despite_deadlocks(partial(PostgresSource, endpoint, bindings, resources, self._owner))
+        return despite_deadlocks(partial(self.source(), endpoint, bindings, resources, self._owner))
 
 
 def _discovered(table: Table, endpoint: EndpointConfig) -> DiscoveredBinding:

@@ -29,6 +29,7 @@ def run_session(database: Database, request: Open, requests: Requests, output: O
             of earlier versions; ``TM-CAP-013`` two bindings have the same state key.
         TidemarkError: As ``Capture.run``.
     """
+    database.source()  # Forks have what was imported before.
     with forked_readers():
         _capture(database, request, requests, output)
 

@@ -127,6 +127,10 @@ class TableDatabase(ABC, Generic[E, R, S]):
         """The reasons why the capture could not resume; ``running`` is whether it runs now."""
 
     @abstractmethod
+    def source(self) -> Callable[..., Source]:
+        """Imports what makes a source, which only ``opened`` needs, and returns it."""
+
+    @abstractmethod
     def opened(self, endpoint: E, bindings: Sequence[Binding], resources: Sequence[R], *, only_reads: bool) -> Source:
         """As ``open``."""
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import BeforeValidator, ByteSize, TypeAdapter
+from pydantic import BeforeValidator
 
-_FORM = re.compile(r"\d+(\.\d+)?\s*([kKMGT]i?)?B")
-_BYTES = TypeAdapter(ByteSize)
+_FORM = re.compile(r"(\d+)(?:\.(\d+))?\s*(?:([kKMGT])(i?))?B", re.ASCII)
+_POWERS = {"": 0, "k": 1, "K": 1, "M": 2, "G": 3, "T": 4}
 
 
 def parse_size(text: str) -> int:
@@ -17,11 +17,12 @@ def parse_size(text: str) -> int:
     Raises:
         ValueError: Another form.
     """
-    text = text.strip()
-    # ByteSize reads a text's beginning, ignores case, and takes b for bytes where bits may be meant.
-    if _FORM.fullmatch(text) is None:
+    match = _FORM.fullmatch(text.strip())
+    if match is None:
         raise ValueError("a size is a number with a unit, such as 64MB (64,000,000 bytes) or 64MiB (67,108,864 bytes)")
-    return int(_BYTES.validate_python(text))
+    whole, fraction, prefix, binary = match.groups(default="")
+    unit = (1024 if binary else 1000) ** _POWERS[prefix]
+    return int(int(whole + fraction) * unit // 10 ** len(fraction))
 
 
 def size_or_number(value: object) -> object:
