@@ -12,20 +12,13 @@ import msgspec
 import orjson
 from pydantic import ValidationError
 
+from tidemark.protocol.envelope import INTERNAL, MAX_LINE_BYTES, kind_and_fields, members, too_long, unknown_kind
 from tidemark.protocol.errors import ProtocolError
-from tidemark.protocol.messages import MAX_LINE_BYTES, MAX_UINT32, REQUESTS, RESPONSES, Message, Request, Response
+from tidemark.protocol.messages import MAX_UINT32, REQUESTS, RESPONSES, Message, Request, Response
 from tidemark.protocol.nesting import MESSAGE_NESTING, nested_deeper
 
 CAPTURED_SUFFIX = b"}}\n"
 """What follows the document in a ``captured`` line."""
-
-
-INTERNAL = "$internal"
-"""A member that a runtime may put beside the message, for itself."""
-
-
-class NotJson(ProtocolError):
-    """A line is not JSON: what came before its newline, or before the end of the stream, may be a part of it only."""
 
 
 class _Captured(msgspec.Struct, forbid_unknown_fields=True):
@@ -61,12 +54,21 @@ def decode_request(line: bytes) -> Request:
         ProtocolError: ``TM-PRO-001`` not JSON, ``TM-PRO-002`` unknown kind, ``TM-PRO-003`` a wrong field,
             ``TM-PRO-005`` too long.
     """
-    return _decode(line, REQUESTS, "request")  # type: ignore[return-value]
+    return request_of(*kind_and_fields(line, "request"))
+
+
+def request_of(kind: str, fields: Any) -> Request:
+    """The request of a kind with these fields.
+
+    Raises:
+        ProtocolError: ``TM-PRO-002`` unknown kind, ``TM-PRO-003`` a wrong field.
+    """
+    return _message(kind, fields, REQUESTS, "request")  # type: ignore[return-value]
 
 
 def decode_response(line: bytes) -> Response:
     """Reads one response other than ``captured``. Raises as ``decode_request`` does."""
-    return _decode(line, RESPONSES, "response")  # type: ignore[return-value]
+    return _message(*kind_and_fields(line, "response"), RESPONSES, "response")  # type: ignore[return-value]
 
 
 def split_captured(line: bytes) -> tuple[int, bytes] | None:
@@ -81,7 +83,7 @@ def split_captured(line: bytes) -> tuple[int, bytes] | None:
     if not line.startswith(b'{"captured"') and b'"captured"' not in line:
         return None
     if len(line) > MAX_LINE_BYTES:
-        raise _too_long(line, "response")
+        raise too_long(line, "response")
     if line.count(b"[") + line.count(b"{") > MESSAGE_NESTING and nested_deeper(str(line, "latin-1"), MESSAGE_NESTING):
         raise ProtocolError(
             "TM-PRO-001", f"a response of {len(line)} bytes is nested deeper than {MESSAGE_NESTING} levels"
@@ -102,22 +104,18 @@ def split_captured(line: bytes) -> tuple[int, bytes] | None:
 
 def _other_message(line: bytes) -> None:
     """Returns when ``captured`` only occurs inside another message, and otherwise says what is wrong with it."""
-    body = _message_members(line, "response")
+    body = members(line, "response")
     if "captured" not in body:
         return
     if len(body) != 1:
-        raise _unknown_kind(body, "response")
+        raise unknown_kind(body, "response")
     raise ProtocolError("TM-PRO-003", "captured must have a doc (an object) and a binding (a number), and nothing else")
 
 
-def _decode(line: bytes, kinds: dict[str, type[Message]], what: str) -> Message:
-    body = _message_members(line, what)
-    if len(body) != 1:
-        raise _unknown_kind(body, what)
-    kind, fields = next(iter(body.items()))
+def _message(kind: str, fields: Any, kinds: dict[str, type[Message]], what: str) -> Message:
     model = kinds.get(kind)
     if model is None:
-        raise _unknown_kind(body, what)
+        raise unknown_kind({kind: fields}, what)
     try:
         return model.model_validate(fields if fields is not None else {})
     except ValidationError as error:
@@ -126,34 +124,3 @@ def _decode(line: bytes, kinds: dict[str, type[Message]], what: str) -> Message:
             ".".join([kind, *map(str, e["loc"])]) + ": " + e["msg"] for e in error.errors(include_input=False)
         )
         raise ProtocolError("TM-PRO-003", places) from None
-
-
-def _message_members(line: bytes, what: str) -> dict[str, Any]:
-    return {name: part for name, part in _object(line, what).items() if name != INTERNAL}
-
-
-def _object(line: bytes, what: str) -> dict[str, Any]:
-    if len(line) > MAX_LINE_BYTES:
-        raise _too_long(line, what)
-    try:
-        body = orjson.loads(line)
-    except orjson.JSONDecodeError as error:
-        raise NotJson(
-            "TM-PRO-001", f"a {what} line of {len(line)} bytes is not JSON (at character {error.pos})"
-        ) from None
-    if not isinstance(body, dict):
-        raise ProtocolError("TM-PRO-002", f"a {what} is a JSON object, not {_json_type(body)}")
-    return body
-
-
-def _json_type(value: object) -> str:
-    return {type(None): "null", bool: "a boolean", str: "a string", list: "an array"}.get(type(value), "a number")
-
-
-def _too_long(line: bytes, what: str) -> ProtocolError:
-    return ProtocolError("TM-PRO-005", f"a {what} of {len(line)} bytes exceeds the limit of {MAX_LINE_BYTES}")
-
-
-def _unknown_kind(body: dict[str, Any], what: str) -> ProtocolError:
-    keys = ", ".join(repr(key[:40]) for key in list(body)[:4]) or "none"
-    return ProtocolError("TM-PRO-002", f"a {what} must have exactly one known key; this one has {keys}")

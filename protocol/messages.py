@@ -26,9 +26,6 @@ from pydantic.alias_generators import to_camel
 PROTOCOL_VERSION = 3032023
 """The value of ``spec.protocol``; a runtime rejects any other."""
 
-MAX_LINE_BYTES = 64 * 1024 * 1024
-"""The longest line either side accepts, in bytes, newline included."""
-
 MAX_UINT32 = 0xFFFFFFFF
 """Every number of the protocol is a uint32."""
 

@@ -31,6 +31,7 @@ _MAINS = {
 _LATER = (
     "tidemark.captures.postgres.database",
     "tidemark.captures.mysql.database",
+    "tidemark.captures.process.answers",
     "tidemark.captures.process.connector",
     "tidemark.captures.process.plan",
     "tidemark.captures.process.session",

@@ -11,6 +11,7 @@ from tidemark.captures.engine.output import Output
 from tidemark.captures.engine.requests import SessionRequests
 from tidemark.captures.scheduling.backfills import Backfills
 from tidemark.captures.scheduling.state import CaptureState
+from tidemark.protocol.codec import encode
 from tidemark.protocol.errors import ProtocolError
 from tidemark.protocol.messages import Checkpoint, ConnectorState, JsonObject
 
@@ -98,7 +99,7 @@ class Checkpoints:
         self.changed = False
         if change is None and not self._bytes:
             return  # There is nothing to commit, for example after a chunk without rows.
-        self._output.message(Checkpoint(state=change or ConnectorState(updated={}, merge_patch=True)))
+        self._output.message(encode(Checkpoint(state=change or ConnectorState(updated={}, merge_patch=True))))
         self._outstanding.append(position)
         self._bytes = 0
 

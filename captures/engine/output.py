@@ -5,9 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from tidemark.protocol.codec import encode
-from tidemark.protocol.messages import Message
-
 BUFFER_BYTES = 256 * 1024
 """Bytes of a piece written to the pipe, approximately: larger pieces were no faster."""
 
@@ -33,9 +30,9 @@ class Output:
         if self._size >= BUFFER_BYTES:
             self.flush()
 
-    def message(self, message: Message) -> None:
-        """Writes a control message and flushes: the runtime acts on it."""
-        self._pending.append(encode(message))
+    def message(self, line: bytes) -> None:
+        """Writes an encoded control message and flushes: the runtime acts on it."""
+        self._pending.append(line)
         self.flush()
 
     def flush(self) -> None:

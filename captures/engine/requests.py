@@ -1,74 +1,15 @@
-"""Stdin: one request per line, with a limit on its length, and a thread for requests while a capture runs."""
+"""The requests after ``open``: a thread reads them while a capture runs."""
 
 from __future__ import annotations
 
-import os
-import select
 import threading
 from collections import deque
 
 from tidemark.captures.contract.wakeup import Wakeup
-from tidemark.protocol.codec import NotJson, decode_request
+from tidemark.captures.engine.request_lines import RequestLines
+from tidemark.protocol.codec import request_of
 from tidemark.protocol.errors import ProtocolError, TidemarkError
-from tidemark.protocol.messages import MAX_LINE_BYTES, Acknowledge, Control, Request
-
-READ_BYTES = 256 * 1024
-
-
-class Requests:
-    """Reads requests from a descriptor.
-
-    It uses no buffered stream, because a thread that waits in one keeps the interpreter from ending.
-
-    Args:
-        descriptor: Of stdin.
-    """
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self._buffer = bytearray()
-        self._searched = 0
-        self._ended = False
-
-    def next(self, stop: int | None = None) -> Request | None:
-        """The next request; None at the end of the stream or when ``stop`` becomes readable. Skips empty lines.
-
-        Raises:
-            ProtocolError: As ``decode_request``, and ``TM-PRO-006`` when the stream ends inside a line.
-        """
-        while (line := self._line(stop)) is not None:
-            if line.strip():
-                return self._decode(line)
-        return None
-
-    def _line(self, stop: int | None) -> bytes | None:
-        while True:
-            end = self._buffer.find(b"\n", self._searched)
-            if end >= 0:
-                line = bytes(self._buffer[: end + 1])
-                del self._buffer[: end + 1]
-                self._searched = 0
-                return line
-            self._searched = len(self._buffer)
-            if self._searched > MAX_LINE_BYTES:
-                raise ProtocolError("TM-PRO-005", f"a request is longer than {MAX_LINE_BYTES} bytes")
-            if self._ended:
-                rest, self._buffer, self._searched = bytes(self._buffer), bytearray(), 0
-                return rest or None
-            if stop is not None and stop in select.select([self._descriptor, stop], [], [])[0]:
-                return None
-            piece = os.read(self._descriptor, READ_BYTES)
-            self._ended = not piece
-            self._buffer += piece
-
-    def _decode(self, line: bytes) -> Request:
-        try:
-            return decode_request(line)
-        except NotJson:
-            if line.endswith(b"\n"):
-                raise
-            # A last line without a newline is valid if it is whole JSON, as from a shell. Otherwise it was cut.
-            raise ProtocolError("TM-PRO-006", f"stdin ended inside a request, after {len(line)} bytes of it") from None
+from tidemark.protocol.messages import Acknowledge, Control
 
 
 class SessionRequests:
@@ -81,8 +22,8 @@ class SessionRequests:
         closed: Whether the stream has ended.
     """
 
-    def __init__(self, requests: Requests, wakeup: Wakeup) -> None:
-        self._requests = requests
+    def __init__(self, lines: RequestLines, wakeup: Wakeup) -> None:
+        self._lines = lines
         self._wakeup = wakeup
         self._counts: deque[int] = deque()
         self._commands: deque[Control] = deque()
@@ -120,7 +61,8 @@ class SessionRequests:
 
     def _run(self) -> None:
         try:
-            while (request := self._requests.next(self._stop.descriptor)) is not None:
+            while (line := self._lines.next(self._stop.descriptor)) is not None:
+                request = request_of(*line)
                 if isinstance(request, Acknowledge):
                     self._counts.append(request.checkpoints)
                 elif isinstance(request, Control):

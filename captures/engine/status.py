@@ -12,7 +12,8 @@ from tidemark.captures.contract.source import RetainedLog, Source
 from tidemark.captures.scheduling.backfills import Backfills
 from tidemark.captures.scheduling.table_backfill import TableBackfill
 from tidemark.captures.scheduling.table_states import Captured
-from tidemark.protocol.logs import STATUS, Progress, TableProgress
+from tidemark.protocol.log_lines import Progress, TableProgress
+from tidemark.protocol.logs import STATUS
 
 logger = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""Why a table's rows are read again, as the state and status lines have it: ``tidemark.protocol.logs.Reread``."""
+"""Why a table's rows are read again, as the state and status lines have it: ``tidemark.protocol.log_lines.Reread``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from tidemark.captures.contract.table_changes import Cause, Consequence
-from tidemark.protocol.logs import Reread, RereadCause
+from tidemark.protocol.log_lines import Reread, RereadCause
 
 ASK = "Or set `on_alter: ask`: then a reread waits for `tidemark resume`."
 

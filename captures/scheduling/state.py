@@ -40,7 +40,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from tidemark.backfill.fence import TransactionId
 from tidemark.captures.contract.chunk import Barrier
 from tidemark.protocol.errors import ProtocolError
-from tidemark.protocol.logs import Reread
+from tidemark.protocol.log_lines import Reread
 from tidemark.protocol.messages import ConnectorState, JsonObject
 from tidemark.protocol.state import difference, merge_patch
 

@@ -30,7 +30,7 @@ from tidemark.captures.scheduling.table_states import (
     was_replaced,
 )
 from tidemark.protocol.errors import SourceError, TidemarkError
-from tidemark.protocol.logs import Reread
+from tidemark.protocol.log_lines import Reread
 from tidemark.protocol.messages import JsonObject
 
 logger = logging.getLogger(__name__)
@@ -134,7 +134,7 @@ class TableBackfill:
 
     @property
     def state(self) -> str:
-        """As ``tidemark.protocol.logs.TableProgress`` has it."""
+        """As ``tidemark.protocol.log_lines.TableProgress`` has it."""
         if isinstance(self.capture, LeftOut):
             return "set_aside" if self.capture.settled else "waiting"
         if self.done:

@@ -16,9 +16,9 @@ from pydantic import BeforeValidator
 
 from tidemark.captures.contract.errors import UnfitValues
 from tidemark.captures.tables.suggested_entries import in_yaml
+from tidemark.protocol.envelope import MAX_LINE_BYTES
 from tidemark.protocol.environment import RUNTIME, is_on
 from tidemark.protocol.errors import SourceError
-from tidemark.protocol.messages import MAX_LINE_BYTES
 from tidemark.protocol.nesting import VALUE_NESTING, nested_deeper
 
 Policy = Literal["stop", "text", "clamp", "null", "quarantine"]

@@ -15,11 +15,9 @@ if TYPE_CHECKING:
 def run() -> int:
     """Runs the connector, and returns the exit status of the process."""
     collect_rarely()  # First: searches for cycles were a fifth of the time of the imports.
-    from tidemark.captures.mysql.terms.config import EndpointConfig, ResourceConfig
     from tidemark.captures.process.connector import main
-    from tidemark.captures.server.database_kind import DatabaseKind
 
-    return main(DatabaseKind(EndpointConfig, ResourceConfig, _database), Path(__file__).with_name("README.md"))
+    return main(_database, Path(__file__).parent)
 
 
 def _database() -> Database:

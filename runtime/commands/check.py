@@ -17,7 +17,8 @@ from tidemark.protocol.changelog.models import Summary
 from tidemark.protocol.environment import CHECK
 from tidemark.protocol.error_codes import CODES, Policy
 from tidemark.protocol.errors import ChangeLogError, TidemarkError
-from tidemark.protocol.logs import OPTIONAL_SQL, LogLine
+from tidemark.protocol.log_lines import LogLine
+from tidemark.protocol.logs import OPTIONAL_SQL
 from tidemark.runtime.commands.arguments import CaptureFileArgument, JsonOption
 from tidemark.runtime.commands.fix_sql import Fix, OptionalPart, script
 from tidemark.runtime.commands.printing import print_table, say, say_aside, say_json

@@ -6,7 +6,7 @@ from pydantic import ValidationError
 
 from tidemark.protocol.capture_file import read_capture_file
 from tidemark.protocol.errors import ConnectorError
-from tidemark.protocol.logs import LogLine
+from tidemark.protocol.log_lines import LogLine
 from tidemark.protocol.plan import BACKFILL_PLAN, PLAN, Plan, TablePlan
 from tidemark.runtime.commands.arguments import CaptureFileArgument, JsonOption
 from tidemark.runtime.commands.printing import print_table, say, say_aside, say_json

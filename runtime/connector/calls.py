@@ -12,9 +12,9 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_fixe
 
 from tidemark.protocol.capture_file.model import ANSWER_SECONDS
 from tidemark.protocol.codec import decode_response
+from tidemark.protocol.envelope import MAX_LINE_BYTES
 from tidemark.protocol.errors import ConnectorError, ProtocolError
 from tidemark.protocol.messages import (
-    MAX_LINE_BYTES,
     PROTOCOL_VERSION,
     Applied,
     Apply,

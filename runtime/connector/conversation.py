@@ -16,7 +16,7 @@ from typing import Self
 from tidemark.protocol.codec import encode
 from tidemark.protocol.error_codes import CODES
 from tidemark.protocol.errors import ConnectorError
-from tidemark.protocol.logs import LogLine, read_log_line
+from tidemark.protocol.log_lines import LogLine, read_log_line
 from tidemark.protocol.messages import Acknowledge, Request
 from tidemark.runtime.connector.interface import GRACE_SECONDS, Exit, LogSink, RunningConnector
 from tidemark.runtime.connector.secrets import Redactor

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from tidemark.protocol.logs import LogLine
+from tidemark.protocol.log_lines import LogLine
 
 LogSink = Callable[[LogLine], None]
 """Takes each line of a connector's stderr, secrets already blanked. Called from the thread that reads stderr."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from tidemark.protocol.logs import LogLine
+from tidemark.protocol.log_lines import LogLine
 
 BLANK = "***"
 

@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable
 
 from tidemark.protocol.errors import ConnectorError
-from tidemark.protocol.logs import STATUS, LogLine
+from tidemark.protocol.log_lines import LogLine
+from tidemark.protocol.logs import STATUS
 
 STEP_SECONDS = 2.0
 """At most this much of the time between two looks counts: more passes only while the connector was not read."""

@@ -15,7 +15,8 @@ from tidemark.protocol.capture_file import CaptureFile, LimitsEntry, mistakes_in
 from tidemark.protocol.capture_file.model import ANSWER_SECONDS, SILENCE_SECONDS
 from tidemark.protocol.changelog.known_tables import known_tables
 from tidemark.protocol.environment import BATCHES, CHECK, KNOWN_STATE, LOG_ID, RUNTIME, STOP_WHEN_CAUGHT_UP
-from tidemark.protocol.logs import LEFT_OUT, LogLine
+from tidemark.protocol.log_lines import LogLine
+from tidemark.protocol.logs import LEFT_OUT
 from tidemark.protocol.messages import (
     Applied,
     Binding,

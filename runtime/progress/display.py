@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from tidemark.protocol.changelog import Commit
-from tidemark.protocol.logs import LogLine
+from tidemark.protocol.log_lines import LogLine
 
 LEVELS = {"trace": 5, "debug": 10, "info": 20, "warning": 30, "warn": 30, "error": 40, "fatal": 50}
 

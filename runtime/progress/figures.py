@@ -11,7 +11,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from tidemark.protocol.changelog import Commit
-from tidemark.protocol.logs import STATUS, LogLine, Progress, TableProgress
+from tidemark.protocol.log_lines import LogLine, Progress, TableProgress
+from tidemark.protocol.logs import STATUS
 
 RATE_SECONDS = 10.0
 """Rates are averages over about this time."""

@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tidemark.protocol.errors import TidemarkError
-from tidemark.protocol.logs import STATUS, LogLine
+from tidemark.protocol.log_lines import LogLine
+from tidemark.protocol.logs import STATUS
 from tidemark.runtime.progress.display import severity
 
 

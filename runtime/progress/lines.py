@@ -18,7 +18,7 @@ from typing import Any, Self, TextIO
 import orjson
 
 from tidemark.protocol.changelog import Commit
-from tidemark.protocol.logs import LogLine
+from tidemark.protocol.log_lines import LogLine
 from tidemark.protocol.text.visible import visible_json
 from tidemark.runtime.progress.display import severity
 from tidemark.runtime.progress.figures import Figures

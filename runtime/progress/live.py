@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tidemark.protocol.changelog import Commit
-from tidemark.protocol.logs import LogLine, Progress
+from tidemark.protocol.log_lines import LogLine, Progress
 from tidemark.protocol.text.visible import visible
 from tidemark.runtime.progress.display import severity
 from tidemark.runtime.progress.figures import Figures, TableFigures

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tidemark.protocol.logs import Reread, TableProgress
+from tidemark.protocol.log_lines import Reread, TableProgress
 from tidemark.runtime.progress.live import duration, size
 from tidemark.runtime.progress.liveness import time_of
 

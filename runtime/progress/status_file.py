@@ -22,7 +22,7 @@ import orjson
 
 from tidemark.protocol.changelog import Commit
 from tidemark.protocol.changelog.layout import HEADER
-from tidemark.protocol.logs import LogLine
+from tidemark.protocol.log_lines import LogLine
 from tidemark.runtime.changelog.files.storage import temporary_name
 from tidemark.runtime.progress.display import Display
 from tidemark.runtime.progress.failures import failure_of

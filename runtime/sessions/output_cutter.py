@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from tidemark.protocol.batches import HEAD, CapturedBatch, read_batch_line
+from tidemark.protocol.envelope import MAX_LINE_BYTES
 from tidemark.protocol.errors import ProtocolError
-from tidemark.protocol.messages import MAX_LINE_BYTES
 
 
 class ColumnBatch(NamedTuple):

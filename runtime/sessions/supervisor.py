@@ -13,7 +13,7 @@ from tidemark.protocol.capture_file import CommitEntry
 from tidemark.protocol.environment import BATCHES
 from tidemark.protocol.error_codes import Policy
 from tidemark.protocol.errors import ChangeLogError, ConnectorError, TidemarkError
-from tidemark.protocol.logs import LogLine
+from tidemark.protocol.log_lines import LogLine
 from tidemark.protocol.messages import Open
 from tidemark.runtime.changelog.writer import LogWriter
 from tidemark.runtime.connector.conversation import Conversation

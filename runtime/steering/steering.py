@@ -6,7 +6,8 @@ import threading
 import time
 from pathlib import Path
 
-from tidemark.protocol.logs import CONTROL, LogLine
+from tidemark.protocol.log_lines import LogLine
+from tidemark.protocol.logs import CONTROL
 from tidemark.protocol.messages import Action, Control, JsonObject
 from tidemark.runtime.progress.display import Display
 from tidemark.runtime.steering.orders import Orders, handled

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tests.protocol.documents import DIGITS, OBJECTS, TEXTS, UINT32, Digits, Json, exact, spell, values
 from tidemark.protocol.codec import CAPTURED_SUFFIX, captured_prefix, decode_response, split_captured
+from tidemark.protocol.envelope import MAX_LINE_BYTES
 from tidemark.protocol.errors import ProtocolError
-from tidemark.protocol.messages import MAX_LINE_BYTES
 from tidemark.protocol.nesting import MESSAGE_NESTING
 
 EXACT_OBJECTS = st.dictionaries(TEXTS, values(DIGITS.map(Digits)), max_size=4)

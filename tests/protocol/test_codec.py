@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from tests.protocol.documents import OBJECTS, TEXTS, UINT32, VALUES, Json
 from tidemark.protocol import messages
 from tidemark.protocol.codec import decode_request, decode_response, encode
+from tidemark.protocol.envelope import MAX_LINE_BYTES
 from tidemark.protocol.errors import ProtocolError
-from tidemark.protocol.messages import MAX_LINE_BYTES, REQUESTS, RESPONSES, Message
+from tidemark.protocol.messages import REQUESTS, RESPONSES, Message
 
 SECRET = "hunter2-5f1c"
 

@@ -15,16 +15,8 @@ from hypothesis import strategies as st
 
 from tests.protocol.documents import OBJECTS, Json
 from tidemark.protocol.errors import SourceError
-from tidemark.protocol.logs import (
-    STATUS,
-    JsonLines,
-    LogLine,
-    Progress,
-    TableProgress,
-    log_failure,
-    log_to_stderr,
-    read_log_line,
-)
+from tidemark.protocol.log_lines import LogLine, Progress, TableProgress, read_log_line
+from tidemark.protocol.logs import STATUS, JsonLines, log_failure, log_to_stderr
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import Any, Self
 from tests.runtime.capture_folder import CaptureFolder
 from tidemark.protocol.capture_file import CommitEntry
 from tidemark.protocol.changelog import Commit
-from tidemark.protocol.logs import LogLine
+from tidemark.protocol.log_lines import LogLine
 from tidemark.protocol.messages import Binding, CaptureSpec, Collection, Open
 from tidemark.runtime.changelog.writer import LogWriter
 from tidemark.runtime.connector.conversation import Conversation

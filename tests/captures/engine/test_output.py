@@ -16,6 +16,7 @@ import pytest
 
 from tests.servers.deadline import wait_until
 from tidemark.captures.engine.output import BUFFER_BYTES, Output
+from tidemark.protocol.codec import encode
 from tidemark.protocol.messages import Opened
 
 LINE = b"x" * 1023 + b"\n"
@@ -41,7 +42,7 @@ def test_pieces_and_messages_come_in_their_order() -> None:
         for number in range(3):
             output.lines([LINE] * 5 * LINES, 5 * BUFFER_BYTES)
             output.lines([b"%d\n" % number], 2)
-            output.message(Opened(explicit_acknowledgements=True))
+            output.message(encode(Opened(explicit_acknowledgements=True)))
         reader.join(20)
         opened = b'{"opened":{"explicitAcknowledgements":true}}\n'
         assert found == [line for number in range(3) for line in (*[LINE] * 5 * LINES, b"%d\n" % number, opened)]

@@ -13,7 +13,7 @@ import pytest
 from tests.runtime.capture_folder import OPENED, CaptureFolder
 from tidemark.protocol.changelog import Commit, Segment
 from tidemark.protocol.error_codes import CODES
-from tidemark.protocol.logs import LogLine
+from tidemark.protocol.log_lines import LogLine
 from tidemark.protocol.text.visible import visible, visible_json
 from tidemark.runtime.progress.figures import Figures
 from tidemark.runtime.progress.lines import MOST_TABLES, LineDisplay

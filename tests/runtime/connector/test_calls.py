@@ -11,7 +11,7 @@ import pytest
 from tests.runtime.capture_folder import CaptureFolder, is_running
 from tests.runtime.scripted_sessions import table
 from tidemark.protocol.errors import ConnectorError
-from tidemark.protocol.logs import LogLine
+from tidemark.protocol.log_lines import LogLine
 from tidemark.protocol.messages import CaptureSpec
 from tidemark.runtime.connector.calls import Caller
 from tidemark.runtime.connector.process import ProcessConnector

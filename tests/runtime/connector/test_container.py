@@ -24,7 +24,7 @@ from tests.runtime.scripted_sessions import table
 from tests.servers.deadline import wait_until
 from tidemark.protocol.capture_file import LimitsEntry
 from tidemark.protocol.errors import ConnectorError
-from tidemark.protocol.logs import LogLine
+from tidemark.protocol.log_lines import LogLine
 from tidemark.protocol.messages import CaptureSpec
 from tidemark.runtime.connector.calls import Caller
 from tidemark.runtime.connector.container import LABEL, SESSION_LABEL, ContainerConnector

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tidemark.protocol.logs import LogLine
+from tidemark.protocol.log_lines import LogLine
 from tidemark.runtime.connector.conversation import Conversation
 from tidemark.runtime.connector.process import ProcessConnector
 from tidemark.runtime.connector.secrets import Redactor

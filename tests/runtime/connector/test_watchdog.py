@@ -7,7 +7,8 @@ import pytest
 from tests.runtime.capture_folder import OPENED, CaptureFolder
 from tests.runtime.scripted_sessions import run_session
 from tidemark.protocol.errors import ConnectorError
-from tidemark.protocol.logs import STATUS, LogLine
+from tidemark.protocol.log_lines import LogLine
+from tidemark.protocol.logs import STATUS
 from tidemark.runtime.connector.watchdog import Watchdog
 
 BEAT = LogLine(level="info", message="following the log", event_type=STATUS, fields={"position": "1"})

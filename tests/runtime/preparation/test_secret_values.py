@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tidemark.protocol.errors import UsageError
-from tidemark.protocol.logs import LogLine, read_log_line
+from tidemark.protocol.log_lines import LogLine, read_log_line
 from tidemark.runtime.connector.secrets import Redactor
 from tidemark.runtime.preparation.secret_values import resolve
 

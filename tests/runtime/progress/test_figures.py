@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from tidemark.protocol.changelog import Commit, Segment
-from tidemark.protocol.logs import LogLine, TableProgress
+from tidemark.protocol.log_lines import LogLine, TableProgress
 from tidemark.runtime.progress.figures import Figures, Rate, TableFigures
 from tidemark.runtime.progress.lines import LineDisplay
 from tidemark.runtime.progress.live import MOST_ROWS, LiveDisplay, draw, duration, size

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.servers.deadline import wait_until
 from tidemark.protocol.changelog.layout import HEADER
-from tidemark.protocol.logs import LogLine
+from tidemark.protocol.log_lines import LogLine
 from tidemark.runtime.progress.figures import Figures
 from tidemark.runtime.progress.lines import LineDisplay
 from tidemark.runtime.progress.status_file import StatusFile, read_status

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemark.protocol.batches import HEAD, Meta, Part, batch_line
+from tidemark.protocol.envelope import MAX_LINE_BYTES
 from tidemark.protocol.errors import ProtocolError
-from tidemark.protocol.messages import MAX_LINE_BYTES
 from tidemark.runtime.sessions.output_cutter import ColumnBatch, OutputCutter
 
 LINES = st.binary().map(lambda line: line.replace(b"\n", b"").removeprefix(HEAD))

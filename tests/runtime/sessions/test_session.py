@@ -8,8 +8,8 @@ from tests.runtime.capture_folder import OPENED, CaptureFolder
 from tests.runtime.logged_events import events
 from tests.runtime.scripted_sessions import RARELY, ROW_SCHEMA, Recorder, files, run_session, table
 from tidemark.protocol.capture_file import CommitEntry
+from tidemark.protocol.envelope import MAX_LINE_BYTES
 from tidemark.protocol.errors import ConnectorError, TidemarkError
-from tidemark.protocol.messages import MAX_LINE_BYTES
 
 
 def rows(first: int, count: int, binding: int = 0) -> dict[str, object]:
