@@ -26,16 +26,16 @@ class TidemarkError(Exception):
     """An error with a stable code.
 
     Args:
-        code: A code of ``CODES``, such as ``TM-PG-004``.
+        code: A code of ``CODES``, such as ``TM-PG-004``, or the entry of a code that is not ours.
         message: What happened and where, one sentence, without values of rows and without passwords.
         remedy: The exact statement or setting that fixes it; by default the code's general remedy.
     """
 
     exit_status = 1
 
-    def __init__(self, code: str, message: str, *, remedy: str | None = None) -> None:
+    def __init__(self, code: str | ErrorCode, message: str, *, remedy: str | None = None) -> None:
         super().__init__(message)
-        self.entry: ErrorCode = CODES[code]
+        self.entry = CODES[code] if isinstance(code, str) else code
         self.message = message
         self.remedy = remedy or self.entry.remedy
 
@@ -46,19 +46,20 @@ class TidemarkError(Exception):
 
     @property
     def documentation(self) -> str:
-        """Where docs/errors.md explains the code."""
-        return f"docs/errors.md#{self.code.lower()}"
+        """Where the code is explained: in docs/errors.md, if it is ours."""
+        return self.entry.documentation
 
     @property
     def explanation(self) -> str:
         """What a command says on stderr: what happened, what to do, and where to read more. Lines, each ended."""
-        return f"error {self.code}: {self.message}\n  what to do: {self.remedy}\n  see {self.documentation}\n"
+        see = f"  see {self.documentation}\n" if self.documentation else ""
+        return f"error {self.code}: {self.message}\n  what to do: {self.remedy}\n{see}"
 
     def __str__(self) -> str:
         return f"{self.code}: {self.message}"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild, (type(self), self.code, self.message, self.remedy))
+        return (_rebuild, (type(self), self.entry, self.message, self.remedy))
 
 
 def codes_of(errors: Iterable[TidemarkError]) -> str:
@@ -67,8 +68,8 @@ def codes_of(errors: Iterable[TidemarkError]) -> str:
     return ", ".join(f"{count} × {code}" if count > 1 else code for code, count in counts.items())
 
 
-def _rebuild(kind: type[TidemarkError], code: str, message: str, remedy: str) -> TidemarkError:
-    return kind(code, message, remedy=remedy)
+def _rebuild(kind: type[TidemarkError], entry: ErrorCode, message: str, remedy: str) -> TidemarkError:
+    return kind(entry, message, remedy=remedy)
 
 
 class UsageError(TidemarkError):

@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 from pydantic import BaseModel
 
+from tidemark.protocol.error_codes import Policy
 from tidemark.protocol.logs import LEVELS
 
 _ALARMING = re.compile(r"error|failed|panic|timeout|unable|unrecogni[sz]ed", re.IGNORECASE)
@@ -143,7 +144,27 @@ class LogLine(BaseModel):
 
     @property
     def code(self) -> str:
-        return str(self.fields.get("code", ""))
+        return self._text("code")
+
+    @property
+    def remedy(self) -> str:
+        return self._text("remedy")
+
+    @property
+    def documentation(self) -> str:
+        return self._text("documentation")
+
+    @property
+    def policy(self) -> Policy | None:
+        """What its writer would do about the error; None if that is not said, or in a word that is not known here."""
+        try:
+            return Policy(self._text("policy"))
+        except ValueError:
+            return None
+
+    def _text(self, field: str) -> str:
+        value = self.fields.get(field)
+        return "" if value is None else str(value)
 
 
 def read_log_line(line: str) -> LogLine:

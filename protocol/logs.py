@@ -1,8 +1,8 @@
 """Log lines on stderr: one JSON object each, read by any runtime of the protocol.
 
 ``{"ts": "…Z", "level": "info", "message": "…", "fields": {…}}``. An error that ends the process is the last line, with
-``fields.code``, ``fields.remedy`` and ``fields.documentation``. Status lines carry ``eventType: connectorStatus`` and
-their figures in ``fields`` (see ``tidemark.protocol.log_lines.Progress``).
+``code``, ``policy``, ``remedy`` and ``documentation`` in ``fields``. Status lines carry ``eventType: connectorStatus``
+and their figures in ``fields`` (see ``tidemark.protocol.log_lines.Progress``).
 """
 
 from __future__ import annotations
@@ -73,8 +73,13 @@ def log_to_stderr(level: str = "info", stream: TextIO | None = None) -> None:
 
 
 def log_failure(logger: logging.Logger, error: TidemarkError) -> None:
-    """Logs an error as the last line of a process: what happened, the code, and what to do."""
-    fields = {"code": error.code, "remedy": error.remedy, "documentation": error.documentation}
+    """Logs an error as the last line of a process: what happened, the code, whether to retry, and what to do."""
+    fields = {
+        "code": error.code,
+        "policy": error.entry.policy.value,
+        "remedy": error.remedy,
+        "documentation": error.documentation,
+    }
     logger.error("%s", error.message, extra=fields)
 
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Policy(StrEnum):
-    """What a supervisor does about an error."""
+    """What a supervisor does about an error. A connector's last log line has it by this name."""
 
     RETRY = "retry"
     """Start again with exponential backoff: the cause passes by itself."""
@@ -25,19 +25,25 @@ class ErrorCode:
         title: What went wrong, as a heading.
         policy: Whether a supervisor tries again.
         remedy: What a person does about it, when the error itself does not say it more exactly.
+        documentation: Where it is explained; empty if nowhere.
     """
 
     code: str
     title: str
     policy: Policy
     remedy: str
+    documentation: str
 
 
 def retry(code: str, title: str, remedy: str) -> ErrorCode:
     """An error whose cause passes by itself."""
-    return ErrorCode(code, title, Policy.RETRY, remedy)
+    return ErrorCode(code, title, Policy.RETRY, remedy, _documentation(code))
 
 
 def manual(code: str, title: str, remedy: str) -> ErrorCode:
     """An error that waits for a person."""
-    return ErrorCode(code, title, Policy.MANUAL, remedy)
+    return ErrorCode(code, title, Policy.MANUAL, remedy, _documentation(code))
+
+
+def _documentation(code: str) -> str:
+    return f"docs/errors.md#{code.lower()}"

@@ -15,7 +15,7 @@ from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.changelog.layout import COMMITS, HEADER
 from tidemark.protocol.changelog.models import Summary
 from tidemark.protocol.environment import CHECK
-from tidemark.protocol.error_codes import CODES, Policy
+from tidemark.protocol.error_codes import Policy
 from tidemark.protocol.errors import ChangeLogError, TidemarkError
 from tidemark.protocol.log_lines import LogLine
 from tidemark.protocol.logs import OPTIONAL_SQL
@@ -44,6 +44,7 @@ class Finding:
 
     Attributes:
         level: ``ok``; ``warning`` for what a person should know; ``failure`` for what prevents the capture.
+        policy: Whether a failure may pass by itself; None if that is unknown, and if nothing failed.
     """
 
     ok: bool
@@ -51,6 +52,7 @@ class Finding:
     code: str = ""
     remedy: str = ""
     level: str = "ok"
+    policy: Policy | None = None
 
 
 FixSqlOption = Annotated[
@@ -79,7 +81,7 @@ def check(file: CaptureFileArgument, json: JsonOption = False, fix_sql: FixSqlOp
             if finding.remedy:
                 say(f"      what to do: {finding.remedy}\n")
     if failures := [finding for finding in findings if not finding.ok]:
-        passes = all(one.code in CODES and CODES[one.code].policy is Policy.RETRY for one in failures)
+        passes = all(one.policy is Policy.RETRY for one in failures)
         raise typer.Exit(FAILED_FOR_NOW if passes else 1)
 
 
@@ -113,8 +115,7 @@ class Checker:
         except TidemarkError as error:
             # A connector may name several reasons; the error is the last of them.
             for line in self._errors:
-                remedy = str(line.fields.get("remedy", ""))
-                self._findings.append(Finding(False, line.message, line.code, remedy, "failure"))
+                self._findings.append(Finding(False, line.message, line.code, line.remedy, "failure", line.policy))
             self._bad(error)
         return self._findings
 
@@ -194,7 +195,7 @@ class Checker:
         if line.level in ("error", "fatal"):
             self._errors.append(line)
         elif line.level == "warning":
-            self._warn(line.message, line.code, str(line.fields.get("remedy", "")))
+            self._warn(line.message, line.code, line.remedy)
         elif line.event_type == OPTIONAL_SQL:
             self._good(line.message)
             self._optional.append(OptionalPart(line.message, str(line.fields.get("sql", ""))))
@@ -203,7 +204,7 @@ class Checker:
         self._findings.append(Finding(True, message))
 
     def _bad(self, error: TidemarkError) -> None:
-        self._findings.append(Finding(False, error.message, error.code, error.remedy, "failure"))
+        self._findings.append(Finding(False, error.message, error.code, error.remedy, "failure", error.entry.policy))
 
     def _warn(self, message: str, code: str = "", remedy: str = "") -> None:
         self._findings.append(Finding(True, message, code, remedy, "warning"))

@@ -10,11 +10,12 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
 from tidemark.protocol.codec import encode
-from tidemark.protocol.error_codes import CODES
+from tidemark.protocol.error_codes import CODES, ErrorCode
 from tidemark.protocol.errors import ConnectorError
 from tidemark.protocol.log_lines import LogLine, read_log_line
 from tidemark.protocol.messages import Acknowledge, Request
@@ -23,6 +24,9 @@ from tidemark.runtime.connector.secrets import Redactor
 
 MAX_LOG_LINE_BYTES = 1024 * 1024
 """A longer line on stderr is read as several."""
+
+FAILED = "TM-RUN-002"
+"""The code of a connector that gives none, or one that is not known here, with no policy."""
 
 
 class Conversation:
@@ -70,7 +74,10 @@ class Conversation:
         return ended
 
     def failure(self, ended: Exit) -> ConnectorError:
-        """The error of a connector that did not end cleanly: its own, with its own code and remedy, if it gave one."""
+        """The error of a connector that did not end cleanly: its own, if it gave one.
+
+        A code that is not known here counts if its line has a policy.
+        """
         line = self._last_error or self._last
         if line is self._held:
             self._held = None  # The resulting error says the same: once is enough.
@@ -78,12 +85,13 @@ class Conversation:
             words = f"; its last log line: {line.message}" if line else ""
             return ConnectorError("TM-RUN-003", f"{self._name} {ended}{words}")
         if line is None:
-            return ConnectorError("TM-RUN-002", f"{self._name} {ended} and logged nothing")
-        remedy = str(line.fields.get("remedy") or "") or None
-        if line.code in CODES:
-            return ConnectorError(line.code, line.message, remedy=remedy)
-        code = f" ({line.code})" if line.code else ""
-        return ConnectorError("TM-RUN-002", f"{self._name} {ended}: {line.message}{code}", remedy=remedy)
+            return ConnectorError(FAILED, f"{self._name} {ended} and logged nothing")
+        entry = _entry(line)
+        message = line.message
+        if entry.code != line.code:
+            code = f" ({line.code})" if line.code else ""
+            message = f"{self._name} {ended}: {line.message}{code}"
+        return ConnectorError(entry, message, remedy=line.remedy or None)
 
     def __enter__(self) -> Self:
         return self
@@ -168,6 +176,15 @@ class _Requests(threading.Thread):
                 data += encode(Acknowledge(checkpoints=self._acknowledged))
             self._lines, self._acknowledged = [], 0
             return data
+
+
+def _entry(line: LogLine) -> ErrorCode:
+    """The code of a connector's error, with the connector's own policy if it gave one."""
+    known = CODES.get(line.code or FAILED)
+    if line.policy is None:
+        return known or CODES[FAILED]
+    entry = known or replace(CODES[FAILED], code=line.code, documentation=line.documentation)
+    return replace(entry, policy=line.policy)
 
 
 def _lines(descriptor: int) -> Iterator[bytes]:

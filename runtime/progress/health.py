@@ -38,7 +38,7 @@ class Health:
         if line.event_type == STATUS:
             self._status(line.fields.get("away_seconds"))
         elif code and severity(line.level) >= severity("warning"):
-            self.failed(code, line.message, str(line.fields.get("remedy", "")))
+            self.failed(code, line.message, line.remedy)
 
     def _status(self, away_seconds: object) -> None:
         self._status_at = self._clock()

@@ -65,7 +65,7 @@ def error_fields(logs: list[Json]) -> Json:
     last = logs[-1]
     assert last["level"] == "error"
     fields: Json = last["fields"]
-    assert fields["remedy"]
+    assert fields["remedy"] and fields["policy"] in ("retry", "manual")
     assert fields["documentation"].startswith("docs/errors.md#tm-")
     return fields
 

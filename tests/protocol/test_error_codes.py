@@ -13,7 +13,7 @@ import pytest
 from tests.house.protocol_documents import ROOMS
 from tidemark.protocol import errors
 from tidemark.protocol.error_codes import CODES, ErrorCode, Policy, _table
-from tidemark.protocol.errors import ProtocolError, TidemarkError, UsageError
+from tidemark.protocol.errors import ConnectorError, ProtocolError, TidemarkError, UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ["protocol", "backfill", "captures", "connectors", "runtime", "spark_sink", "tidemark"]
@@ -89,6 +89,8 @@ def test_an_error_survives_the_way_between_processes() -> None:
     error = pickle.loads(pickle.dumps(UsageError("TM-LOG-001", "no log here", remedy="Do this.")))
     assert type(error) is UsageError
     assert (error.code, error.message, error.remedy) == ("TM-LOG-001", "no log here", "Do this.")
+    entry = ErrorCode("ACME-7", "The licence has expired", Policy.MANUAL, "Renew it.", "")
+    assert pickle.loads(pickle.dumps(ConnectorError(entry, "no licence"))).entry == entry
 
 
 def test_only_wrong_usage_exits_with_two() -> None:

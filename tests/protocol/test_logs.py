@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.protocol.documents import OBJECTS, Json
+from tidemark.protocol.error_codes import Policy
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.log_lines import LogLine, Progress, TableProgress, read_log_line
 from tidemark.protocol.logs import STATUS, JsonLines, log_failure, log_to_stderr
@@ -65,8 +66,17 @@ def test_a_failure_carries_its_code_and_remedy(stderr: io.StringIO) -> None:
     log_failure(logging.getLogger("capture"), error)
     line = read_log_line(stderr.getvalue())
     assert (line.level, line.message, line.code) == ("error", "there is no log in ./shop.log", "TM-LOG-001")
-    assert line.fields["remedy"] == "Run 'tidemark capture shop.yaml' first."
-    assert line.fields["documentation"] == "docs/errors.md#tm-log-001"
+    assert (line.policy, line.remedy) == (Policy.MANUAL, "Run 'tidemark capture shop.yaml' first.")
+    assert line.documentation == "docs/errors.md#tm-log-001"
+
+
+@pytest.mark.parametrize(
+    ("policy", "read"),
+    [('"retry"', Policy.RETRY), ('"manual"', Policy.MANUAL), ('"never"', None), ("null", None), ("[1]", None)],
+)
+def test_a_policy_is_a_known_word_or_none(policy: str, read: Policy | None) -> None:
+    line = read_log_line(f'{{"level":"error","message":"gone","fields":{{"code":null,"policy":{policy}}}}}')
+    assert (line.code, line.policy) == ("", read)
 
 
 def test_an_exception_is_part_of_its_one_line(stderr: io.StringIO) -> None:

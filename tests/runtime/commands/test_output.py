@@ -12,7 +12,6 @@ import pytest
 
 from tests.runtime.capture_folder import OPENED, CaptureFolder
 from tidemark.protocol.changelog import Commit, Segment
-from tidemark.protocol.error_codes import CODES
 from tidemark.protocol.log_lines import LogLine
 from tidemark.protocol.text.visible import visible, visible_json
 from tidemark.runtime.progress.figures import Figures
@@ -86,14 +85,35 @@ def test_the_final_error_is_json_where_all_else_is(folder: CaptureFolder) -> Non
     }
 
 
-@pytest.mark.parametrize(("code", "status"), [("TM-PRO-004", 1), ("TM-PG-001", 3), ("TM-CFG-002", 1)])
-def test_the_exit_status_tells_what_may_pass_from_what_does_not(folder: CaptureFolder, code: str, status: int) -> None:
-    assert code in CODES
-    line = f'{{"level":"error","message":"no","fields":{{"code":"{code}"}}}}'
-    folder.script([OPENED], discover=[{"stderr": line}, {"exit": 1}])
+@pytest.mark.parametrize(
+    ("code", "policy", "status"),
+    [
+        ("TM-PRO-004", "", 1),
+        ("TM-LOG-008", "", 3),
+        ("TM-LOG-008", "manual", 1),
+        ("ACME-7", "manual", 1),
+        ("ACME-8", "retry", 3),
+    ],
+)
+def test_the_exit_status_tells_what_may_pass_from_what_does_not(
+    folder: CaptureFolder, code: str, policy: str, status: int
+) -> None:
+    line = {"level": "error", "message": "no", "fields": {"code": code, "policy": policy}}
+    folder.script([OPENED], discover=[{"stderr": json.dumps(line)}, {"exit": 1}])
     for command in ("capture", "check", "discover"):
         done = folder.run(command, "capture.yaml")
         assert done.returncode == status, (command, done.stderr)
+
+
+@pytest.mark.parametrize("documentation", ["", "https://acme.test/errors/7"])
+def test_the_error_of_another_s_connector_is_told_in_its_own_words(folder: CaptureFolder, documentation: str) -> None:
+    fields = {"code": "ACME-7\x1b", "policy": "manual", "remedy": "Renew it.", "documentation": documentation}
+    line = {"level": "error", "message": "licence expired", "fields": fields}
+    folder.script([OPENED, {"stderr": json.dumps(line)}, {"exit": 1}])
+    done = folder.run("capture", "capture.yaml")
+    see = f"  see {documentation}\n" if documentation else ""
+    assert done.stderr.endswith(f"error ACME-7\\x1b: licence expired\n  what to do: Renew it.\n{see}")
+    assert done.returncode == 1 and len(folder.requests("open")) == 1
 
 
 def test_names_are_whole_where_no_terminal_limits_them(folder: CaptureFolder) -> None:

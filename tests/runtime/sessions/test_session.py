@@ -222,6 +222,8 @@ def test_a_line_just_under_the_limit(folder: CaptureFolder) -> None:
 # How a connector ends.
 
 CODED = '{"level":"error","message":"no such slot","fields":{"code":"TM-PRO-004","remedy":"make one"}}'
+FOREIGN = '{"lvl":"fatal","msg":"licence expired","code":"ACME-7","policy":"manual","remedy":"renew it"}'
+UNCODED = '{"level":"error","message":"no licence","fields":{"policy":"manual","remedy":"buy one"}}'
 
 
 @pytest.mark.parametrize(
@@ -229,6 +231,8 @@ CODED = '{"level":"error","message":"no such slot","fields":{"code":"TM-PRO-004"
     [
         ([{"stderr": CODED}], "TM-PRO-004", "no such slot", "make one"),
         ([{"stderr": '{"level":"fatal","msg":"gone","code":"X-1"}'}], "TM-RUN-002", "status 3: gone (X-1)", None),
+        ([{"stderr": FOREIGN}], "ACME-7", "licence expired", "renew it"),
+        ([{"stderr": UNCODED}], "TM-RUN-002", "status 3: no licence", "buy one"),
         ([{"stderr": "plain words"}], "TM-RUN-002", "exited with status 3: plain words", None),
         ([{"stderr": "ValueError: bad"}, {"stderr": "bye"}], "TM-RUN-002", "status 3: ValueError: bad", None),
         ([], "TM-RUN-002", "exited with status 3 and logged nothing", None),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -70,6 +71,40 @@ def test_an_error_for_a_person_stops_at_once(folder: CaptureFolder) -> None:
         "make a slot",
     )
     assert len(folder.requests("open")) == 1
+
+
+def fails(**fields: str) -> list[Step]:
+    """A session of a connector that nobody here wrote, which ends with these fields in its last line."""
+    line = {"level": "error", "message": "licence expired", "fields": fields}
+    return [OPENED, {"stderr": json.dumps(line)}, {"exit": 1}]
+
+
+@pytest.mark.parametrize("code", ["ACME-7", "TM-LOG-008", ""])
+def test_an_error_that_its_connector_calls_permanent_stops_at_once(folder: CaptureFolder, code: str) -> None:
+    """Also if the code is unknown here, is one that is retried without a word, or is missing."""
+    folder.script(fails(code=code, policy="manual", remedy="renew it"))
+    with pytest.raises(ConnectorError, match="licence expired") as caught:
+        run(folder)
+    assert (caught.value.code, caught.value.remedy) == (code or "TM-RUN-002", "renew it")
+    assert len(folder.requests("open")) == 1
+
+
+def test_an_error_that_its_connector_calls_passing_is_tried_for_as_long_as_it_takes(folder: CaptureFolder) -> None:
+    passing = fails(code="ACME-8", policy="retry")
+    folder.script(*[passing] * (MOST_FAILURES + 2), [OPENED, ROW_1, {"checkpoint": {}}])
+    run(folder)
+    assert folder.ids() == [1]
+
+
+@pytest.mark.parametrize("fields", [{"code": "ACME-7", "policy": "sometimes"}, {"code": "ACME-7"}, {"policy": "retry"}])
+def test_an_error_without_a_policy_or_a_code_is_given_up_in_the_end(
+    folder: CaptureFolder, fields: dict[str, str]
+) -> None:
+    folder.script(fails(**fields))
+    with pytest.raises(ConnectorError, match="licence expired") as caught:
+        run(folder)
+    assert caught.value.code == "TM-RUN-010"
+    assert len(folder.requests("open")) == MOST_FAILURES
 
 
 def test_a_connector_that_only_fails_is_given_up(folder: CaptureFolder) -> None:
