@@ -7,6 +7,9 @@ import os
 RUNTIME = "TIDEMARK_RUNTIME"
 """Set by our runtime, so that a connector knows that events unknown to Flow are supported."""
 
+BATCHES = "TIDEMARK_BATCHES"
+"""``arrow``: the runtime takes events as batches of columns, too: ``tidemark.protocol.batches``."""
+
 LOG_ID = "TIDEMARK_LOG"
 """The id of the change log that a capture goes into. Set by our runtime."""
 

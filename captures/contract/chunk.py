@@ -10,7 +10,7 @@ from typing import Protocol
 from tidemark.backfill.fence import Fence
 from tidemark.backfill.keys import Key
 from tidemark.backfill.range_scan import ChunkPlan
-from tidemark.captures.contract.chunk_rows import Rows
+from tidemark.captures.contract.chunk_rows import ReadRows, Rows
 
 Barrier = int | str
 """A moment of a source, as the state keeps it."""
@@ -53,9 +53,9 @@ class Chunk:
 
     request: ChunkRequest
     fence: Fence
-    rows: Rows = field(default_factory=Rows)
+    rows: ReadRows = field(default_factory=Rows)
     end: bool = False
-    rereads: Rows = field(default_factory=Rows)
+    rereads: ReadRows = field(default_factory=Rows)
     seconds: float = 0.0
     cursor: Key | None = None
     scanned: int = 0

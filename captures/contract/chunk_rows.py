@@ -1,4 +1,7 @@
-"""The rows of a chunk: many byte strings in few large ones, cheap to pass on, and to write with a text before each."""
+"""The rows of a chunk: many byte strings in few large ones, cheap to pass on, and to write with a text before each.
+
+Rows are ready to be written as captured lines (``Rows``), or as a batch of columns (``ColumnRows``).
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
-from typing import overload
+from typing import Protocol, overload
 
 from tidemark.backfill.keys import Key
+from tidemark.protocol.batches import Meta, Part, batch_line
 
 KEY_MARK = b"\xff"
 """Separates packed keys, which are UTF-8."""
@@ -107,12 +111,43 @@ def joined_rows(mark: bytes, strings: Iterable[bytes], piece_bytes: int = PIECE_
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
-    """Rows of a chunk, ready to be written once their position is known.
+class ChunkHead:
+    """What the rows of a chunk have in common, once their position is known.
 
     Attributes:
-        keys: One per row, in scan order; the empty key for each row of a table that has none.
-        tails: Parallel to ``keys``: what follows ``head`` in a captured line, newline included.
+        binding: The table's.
+        line: The text of a captured line before the number of its row.
+        place: A row's number between these two texts is the JSON of the member that orders events.
+    """
+
+    binding: int
+    line: bytes
+    place: tuple[str, str]
+
+
+class ReadRows(Protocol):
+    """Rows of a chunk, ready to be written once their position is known."""
+
+    @property
+    def keys(self) -> Sequence[Key]:
+        """One per row, in scan order; the empty key for each row of a table that has none."""
+
+    @property
+    def size(self) -> int:
+        """Bytes that are written of all rows, approximately."""
+
+    def __len__(self) -> int: ...
+
+    def messages(self, head: ChunkHead, keep: Sequence[slice] | None = None) -> Iterator[bytes]:
+        """Whole messages of the protocol, in pieces; ``keep`` are the rows wanted, in order, None for all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows that are written as captured lines: see ``ReadRows``.
+
+    Attributes:
+        tails: Parallel to ``keys``: what follows the head in a captured line, newline included.
     """
 
     keys: Sequence[Key] = ()
@@ -126,12 +161,52 @@ class Rows:
         """Bytes in the tails."""
         return self.tails.size
 
-    def lines(self, head: bytes, keep: Sequence[slice] | None = None) -> Iterator[bytes]:
-        """Whole captured lines in pieces of about ``PIECE_BYTES``; ``keep`` are the rows wanted, None for all."""
+    def messages(self, head: ChunkHead, keep: Sequence[slice] | None = None) -> Iterator[bytes]:
+        """See ``ReadRows``; in pieces of about ``PIECE_BYTES``."""
         if keep is None:
-            return self.tails.spliced(head)
+            return self.tails.spliced(head.line)
         tails = list(self.tails)
-        return joined_rows(TAIL_MARK, chain.from_iterable(tails[kept] for kept in keep)).spliced(head)
+        return joined_rows(TAIL_MARK, chain.from_iterable(tails[kept] for kept in keep)).spliced(head.line)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRows:
+    """Rows that are written as one batch of columns: see ``ReadRows`` and ``tidemark.protocol.batches``.
+
+    Attributes:
+        stream: An Arrow IPC stream with a row for each of ``keys``.
+    """
+
+    keys: Sequence[Key]
+    stream: bytes
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @property
+    def size(self) -> int:
+        """Bytes in the stream."""
+        return len(self.stream)
+
+    def messages(self, head: ChunkHead, keep: Sequence[slice] | None = None) -> Iterator[bytes]:
+        """See ``ReadRows``: the line of the batch, then its stream; nothing if no row is wanted."""
+        skip = () if keep is None else left_out(keep, len(self))
+        if len(skip) == len(self):
+            return
+        meta = Meta(place=head.place)
+        yield batch_line([Part(head.binding, "chunk", len(self), self.size, meta, skip)], events=len(self) - len(skip))
+        yield self.stream
+
+
+def left_out(keep: Sequence[slice], count: int) -> tuple[int, ...]:
+    """The numbers, below ``count``, that are in none of the slices, which are in order and do not overlap."""
+    found: list[int] = []
+    end = 0
+    for kept in keep:
+        found += range(end, kept.start)
+        end = kept.stop
+    found += range(end, count)
+    return tuple(found)
 
 
 class ChunkRows:

@@ -12,6 +12,7 @@ from tidemark.backfill.fence import Fence
 from tidemark.backfill.keys import Key
 from tidemark.captures.contract.capabilities import ReadsInSnapshots
 from tidemark.captures.contract.chunk import Barrier, ChunkReader
+from tidemark.captures.contract.chunk_rows import ChunkHead
 from tidemark.captures.contract.log import LogStream
 from tidemark.protocol.errors import SourceError
 
@@ -263,8 +264,8 @@ class Source(ReadsInSnapshots, Protocol):
     def replica_lag(self) -> float | None:
         """The lag of the slowest replica, in seconds; None without replicas. Called only if configured."""
 
-    def chunk_head(self, binding: int, position: int) -> bytes:
-        """The part of a chunk row's captured line before its tail, for rows emitted at ``position``."""
+    def chunk_head(self, binding: int, position: int) -> ChunkHead:
+        """What the rows of a chunk have in common that is emitted at ``position``."""
 
     def truncation(self, binding: int, position: int) -> bytes:
         """A captured line that empties the table downstream; empty if the configuration wants none."""

@@ -12,6 +12,7 @@ from tidemark.backfill.fence import TransactionId
 from tidemark.backfill.keys import Key
 from tidemark.captures.contract.capabilities import Begun, ReadsInSnapshots, RemembersLayouts
 from tidemark.captures.contract.chunk import Barrier, Chunk, ChunkRequest
+from tidemark.captures.contract.chunk_rows import ChunkHead
 from tidemark.captures.contract.errors import TableAltered, TableAway
 from tidemark.captures.contract.source import OpenedTable, Regained, RetainedLog, ScanMethod, never
 from tidemark.captures.mysql.chunks.fence import ServerFence, ensure_watermark_table, fence_taker
@@ -231,7 +232,7 @@ class MysqlSource(RemembersLayouts, ReadsInSnapshots):
         except (TableAway, TableAltered):
             return []  # The next chunk reports it.
 
-    def chunk_head(self, binding: int, position: int) -> bytes:
+    def chunk_head(self, binding: int, position: int) -> ChunkHead:
         bound = self.captured[binding]
         if bound.scan is ScanMethod.SNAPSHOT:
             # Its rows are numbered over all chunks, and have the position of the snapshot.

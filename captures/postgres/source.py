@@ -10,6 +10,7 @@ from tidemark.backfill.fence import TransactionId
 from tidemark.backfill.keys import Key
 from tidemark.captures.contract.capabilities import Begun, ReadsInSnapshots, SplitsPages
 from tidemark.captures.contract.chunk import Barrier, Chunk, ChunkRequest
+from tidemark.captures.contract.chunk_rows import ChunkHead
 from tidemark.captures.contract.errors import LostPosition, TableAway
 from tidemark.captures.contract.source import OpenedTable, Regained, RetainedLog, never
 from tidemark.captures.postgres.catalog.encodings import NoCharacter, stored, transcoder
@@ -285,7 +286,7 @@ class PostgresSource(SplitsPages, ReadsInSnapshots):
     def open_chunk_reader(self) -> ReaderProcess:
         return _ChunkReader(partial(CopyChunkReader, ReaderEndpoint.of(self._config)), self.followed)
 
-    def chunk_head(self, binding: int, position: int) -> bytes:
+    def chunk_head(self, binding: int, position: int) -> ChunkHead:
         return self.followed.bindings[binding].chunk_head(position, self._emissions.next())
 
     def truncation(self, binding: int, position: int) -> bytes:

@@ -233,7 +233,7 @@ class Backfills:
         for backfill, chunk, emission in ready:
             head = self._source.chunk_head(backfill.table.binding, position)
             again = [slice(index, index + 1) for index in emission.keep_rereads]
-            for piece in chain(chunk.rereads.lines(head, again), chunk.rows.lines(head, emission.keep)):
+            for piece in chain(chunk.rereads.messages(head, again), chunk.rows.messages(head, emission.keep)):
                 write(piece)
         for backfill, chunk, _ in ready:
             if backfill.reread is not None and backfill.done:

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import orjson
 
+from tidemark.captures.contract.chunk_rows import ChunkHead
 from tidemark.captures.contract.source import OpenedTable, ScanMethod
 from tidemark.captures.mysql.server.session import Session
 from tidemark.captures.mysql.tables.catalog import await_statements, folded, read_tables
@@ -231,13 +232,13 @@ class BoundTable(TableBinding):
         """The captured line that empties the table downstream; nothing where the configuration ignores TRUNCATE."""
         return without_columns(self._head("t", cursor) + b'"}') if self.emit_truncate else b""
 
-    def chunk_head(self, cursor: str) -> bytes:
-        """What precedes a chunk row's tail, which continues with the number of the row.
+    def chunk_head(self, cursor: str) -> ChunkHead:
+        """The head of rows, whose number ends their cursor.
 
         Args:
             cursor: The document's, ``file:position:row``, up to that number or the digits in front of it.
         """
-        return self._head("c", cursor)
+        return ChunkHead(self.binding, self._head("c", cursor), (orjson.dumps(cursor)[:-1].decode(), '"'))
 
     def _head(self, op: str, cursor: str) -> bytes:
         return chunk_head(self.binding, op, self.table.path, b'"cursor":%b' % orjson.dumps(cursor)[:-1])

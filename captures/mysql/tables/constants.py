@@ -97,7 +97,7 @@ def _read(session: Session, table: BoundTable, column: Column, default: str | No
         ((tail,), _) = decode(rows, 0)
     except BadValues:
         raise _Unknown from None
-    captured = split_captured(table.chunk_head("") + tail)
+    captured = split_captured(table.chunk_head("").line + tail)
     if bad or captured is None:
         raise _Unknown
     # Numbers within JSON may have more digits than are kept here.

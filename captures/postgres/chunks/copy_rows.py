@@ -206,13 +206,19 @@ class CopyConnection:
     def _failure(self, result: pq.abc.PGresult | None, name: str) -> SourceError:
         if result is None or self._connection.status != pq.ConnStatus.OK:
             return SourceError("TM-PG-020", f"reading a chunk of {name}: {error_text(self._connection)}")
-        state, text = refusal(result)
-        what = f"reading a chunk of {name}: {text} (SQLSTATE {state})"
-        if state == _NO_TABLE:
-            return TableAway("TM-PG-007", what)
-        if state in _NO_CHARACTER:
-            return UnsayableText("TM-PG-019", what)
-        return SourceError(_CODES.get(state, "TM-PG-019"), what)
+        return chunk_failure(*refusal(result), name)
+
+
+def chunk_failure(state: str, text: str, name: str) -> SourceError:
+    """The error for a statement that the server refused; without a SQLSTATE, for a connection that broke."""
+    if not state:
+        return SourceError("TM-PG-020", f"reading a chunk of {name}: {text}")
+    what = f"reading a chunk of {name}: {text} (SQLSTATE {state})"
+    if state == _NO_TABLE:
+        return TableAway("TM-PG-007", what)
+    if state in _NO_CHARACTER:
+        return UnsayableText("TM-PG-019", what)
+    return SourceError(_CODES.get(state, "TM-PG-019"), what)
 
 
 def _broken(error: psycopg.OperationalError, name: str) -> SourceError:

@@ -11,6 +11,7 @@ from typing import ClassVar
 
 import psycopg
 
+from tidemark.captures.contract.chunk_rows import ChunkHead
 from tidemark.captures.contract.source import OpenedTable, ScanMethod
 from tidemark.captures.postgres.catalog.columns import Column, Table
 from tidemark.captures.postgres.catalog.reading import read_tables
@@ -154,12 +155,9 @@ class PostgresBinding(TableBinding):
         """The captured line that empties the table downstream; nothing where the configuration ignores TRUNCATE."""
         return without_columns(self._head("t", position, emission) + b"0]}") if self.emit_truncate else b""
 
-    def chunk_head(self, position: int, emission: int) -> bytes:
-        """The text before tails of ``tidemark.captures.postgres.chunks.row_decoder``.
-
-        They begin with the last part of loc.
-        """
-        return self._head("c", position, emission)
+    def chunk_head(self, position: int, emission: int) -> ChunkHead:
+        """The head of rows, whose number is the last part of loc."""
+        return ChunkHead(self.index, self._head("c", position, emission), (f"[{position},0,{emission},", "]"))
 
     def _head(self, op: str, position: int, emission: int) -> bytes:
         return chunk_head(self.index, op, self.table.path, b'"loc":[%d,0,%d,' % (position, emission))

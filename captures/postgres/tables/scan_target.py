@@ -74,10 +74,24 @@ class ScanTarget:
 
     # By key.
 
-    def scan(self, cursor: Key | None, until: Key | None, where: str | None, limit: int | None) -> sql.Composable:
-        """The keyset query: rows after ``cursor`` and not after ``until`` in key order; see ``ChunkPlan``."""
-        rows = sql.SQL("{}{} ORDER BY {}").format(
-            self._select(), _where([*self._between(cursor, until), *self._conditions(where)]), self._order()
+    def scan(
+        self,
+        cursor: Key | None,
+        until: Key | None,
+        where: str | None,
+        limit: int | None,
+        selected: sql.Composable | None = None,
+    ) -> sql.Composable:
+        """The keyset query: rows after ``cursor`` and not after ``until`` in key order; see ``ChunkPlan``.
+
+        Args:
+            selected: What is selected of the rows; None for the columns as they are.
+        """
+        rows = sql.SQL("SELECT {} FROM {}{} ORDER BY {}").format(
+            self._columns() if selected is None else selected,
+            self._relation(),
+            _where([*self._between(cursor, until), *self._conditions(where)]),
+            self._order(),
         )
         return rows if limit is None else sql.SQL("{} LIMIT {}").format(rows, sql.Literal(limit))
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.captures.contract.chunk_rows import TAIL_MARK, JoinedRows, Rows, joined_rows
+from tests.captures.chunk_tails import head_of
+from tidemark.captures.contract.chunk_rows import TAIL_MARK, ChunkHead, ColumnRows, JoinedRows, Rows, joined_rows
 
 STRINGS = st.lists(st.binary(max_size=5).map(lambda text: text.replace(b"\x00", b"x")), max_size=12)
 
@@ -60,5 +62,30 @@ def test_only_wanted_rows_are_written(tails: list[bytes], data: st.DataObject) -
     cuts = sorted(data.draw(st.lists(st.integers(0, len(tails)), max_size=6)))
     keep = [slice(low, high) for low, high in zip(cuts[::2], cuts[1::2], strict=False)]
     kept = [tail for part in keep for tail in tails[part]]
-    assert b"".join(rows.lines(b"head", keep)) == b"".join(b"head" + tail for tail in kept)
-    assert b"".join(rows.lines(b"head")) == b"".join(b"head" + tail for tail in tails)
+    assert b"".join(rows.messages(head_of(b"head"), keep)) == b"".join(b"head" + tail for tail in kept)
+    assert b"".join(rows.messages(head_of(b"head"))) == b"".join(b"head" + tail for tail in tails)
+
+
+@given(st.integers(0, 9), st.data())
+def test_a_batch_says_which_rows_it_leaves_out(count: int, data: st.DataObject) -> None:
+    rows, head = ColumnRows([b"key"] * count, b"a stream"), ChunkHead(3, b"", ('"a:1:', '"'))
+    cuts = sorted(data.draw(st.lists(st.integers(0, count), max_size=6)))
+    keep = [slice(low, high) for low, high in zip(cuts[::2], cuts[1::2], strict=False)]
+    wanted = {number for part in keep for number in range(count)[part]}
+    message = b"".join(rows.messages(head, keep))
+    if not wanted:
+        assert message == b""
+        return
+    line, stream = message.split(b"\n", 1)
+    assert stream == b"a stream"
+    batch = json.loads(line)["capturedBatch"]
+    assert (batch["events"], batch["bytes"]) == (len(wanted), len(stream))
+    (part,) = batch["parts"]
+    assert sorted(wanted | set(part.pop("skip", []))) == list(range(count))
+    meta = {"place": ['"a:1:', '"']}
+    assert part == {"binding": 3, "kind": "chunk", "rows": count, "bytes": len(stream), "meta": meta}
+
+
+def test_all_rows_of_a_batch() -> None:
+    (line, stream) = ColumnRows([b"key"] * 3, b"a stream").messages(ChunkHead(0, b"", ("[", "]")))
+    assert b'"events":3' in line and b"skip" not in line and stream == b"a stream"

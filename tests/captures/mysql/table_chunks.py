@@ -9,13 +9,14 @@ from typing import Any
 
 import orjson
 
+from tests.captures.chunk_tails import head_of
 from tests.servers.deadline import wait_until
 from tests.servers.mariadb import Database
 from tidemark.backfill.chunk_size import CHUNK_BYTES
 from tidemark.backfill.keys import Key, key_texts
 from tidemark.backfill.range_scan import ChunkPlan
 from tidemark.captures.contract.chunk import Chunk, ChunkRequest
-from tidemark.captures.contract.chunk_rows import Rows
+from tidemark.captures.contract.chunk_rows import ReadRows
 from tidemark.captures.mysql.chunks.reader import SelectChunkReader
 from tidemark.captures.mysql.chunks.scan_target import ScanTarget
 from tidemark.captures.mysql.server.session import Session, connect
@@ -127,9 +128,10 @@ def table_chunks(database: Database, table: str, **options: Any) -> Iterator[Tab
         yield chunks
 
 
-def documents(rows: Rows) -> list[Document]:
+def documents(rows: ReadRows) -> list[Document]:
     """The columns of each row, from its line."""
-    lines = b"".join(rows.lines(b'{"captured":{"binding":0,"doc":{"_meta":{"source":{"cursor":"')).splitlines()
+    head = head_of(b'{"captured":{"binding":0,"doc":{"_meta":{"source":{"cursor":"')
+    lines = b"".join(rows.messages(head)).splitlines()
     found = [orjson.loads(line)["captured"]["doc"] for line in lines]
     for document in found:
         del document["_meta"]

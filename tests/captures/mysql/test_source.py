@@ -68,9 +68,9 @@ def test_what_was_prepared_before_holds_up_what_begins_now(table: Database) -> N
 def test_lines_of_chunks_and_truncations(table: Database) -> None:
     position = 7 << 40 | 1234
     with opened(table) as source:
-        head = source.chunk_head(0, position)
+        head = source.chunk_head(0, position).line
         assert b'"snapshot":true' in head and re.search(rb"\.000007:1234:\d{13}$", head)
-        assert source.chunk_head(0, position) != head  # Rows of different chunks have different places.
+        assert source.chunk_head(0, position).line != head  # Rows of different chunks have different places.
         assert b'"op":"t"' in source.truncation(0, position)
     with opened(table, truncate="ignore") as source:
         assert source.truncation(0, position) == b""

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from tests.captures.chunk_tails import tails
 from tests.captures.session import begin
 from tests.servers.postgres import Database
 from tidemark.backfill.keys import Key
@@ -45,9 +46,9 @@ class CapturedTable:
         cursor: Key | None = None
         while True:
             chunk = self._reader.read(ChunkRequest(0, ChunkPlan(cursor, (), scan=True), rows), self._target)
-            for key, tail in zip(chunk.rows.keys, chunk.rows.tails, strict=True):
+            for key, tail in zip(chunk.rows.keys, tails(chunk.rows), strict=True):
                 assert key not in found
-                found[key] = columns(self.source.chunk_head(0, 0) + tail)
+                found[key] = columns(self.source.chunk_head(0, 0).line + tail)
             if chunk.end:
                 return found
             cursor = chunk.rows.keys[-1]
@@ -57,7 +58,8 @@ class CapturedTable:
         request = ChunkRequest(0, ChunkPlan(None, tuple(keys), scan=False), 0)
         rows = self._reader.read(request, self._target).rereads
         return {
-            key: columns(self.source.chunk_head(0, 0) + tail) for key, tail in zip(rows.keys, rows.tails, strict=True)
+            key: columns(self.source.chunk_head(0, 0).line + tail)
+            for key, tail in zip(rows.keys, tails(rows), strict=True)
         }
 
     def log(self) -> list[bytes]:

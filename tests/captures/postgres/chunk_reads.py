@@ -11,7 +11,7 @@ from typing import Any
 from tests.servers.postgres import Connection, Database
 from tidemark.backfill.range_scan import ChunkPlan
 from tidemark.captures.contract.chunk import Chunk, ChunkRequest
-from tidemark.captures.contract.chunk_rows import Rows
+from tidemark.captures.contract.chunk_rows import ReadRows
 from tidemark.captures.postgres.chunks.copy_rows import LIMITS, ChunkLimits
 from tidemark.captures.postgres.chunks.reader import CopyChunkReader
 from tidemark.captures.postgres.server.config import parse_endpoint, parse_resource
@@ -51,10 +51,10 @@ class Table:
                 return
             request["cursor"] = after(chunk)
 
-    def documents(self, rows: Rows, position: int = 1) -> list[Document]:
+    def documents(self, rows: ReadRows, position: int = 1) -> list[Document]:
         """The documents of a chunk's rows as they are written out at a position."""
         self.emissions += 1
-        lines = b"".join(rows.lines(self.binding.chunk_head(position, self.emissions)))
+        lines = b"".join(rows.messages(self.binding.chunk_head(position, self.emissions)))
         return [json.loads(line)["captured"]["doc"] for line in lines.splitlines()]
 
     def scan(self, limit: int = 10, **request: Any) -> list[Document]:

@@ -7,6 +7,7 @@ from contextlib import closing, contextmanager
 
 import pytest
 
+from tests.captures.chunk_tails import tails
 from tests.servers.postgres import Database
 from tidemark.backfill.range_scan import ChunkPlan
 from tidemark.captures.contract.chunk import ChunkRequest
@@ -57,7 +58,7 @@ def test_columns_that_come_while_a_reader_prepares_its_chunk_are_in_its_next_one
 
         monkeypatch.setattr(PostgresBinding, "scan_target", slowly)
         chunks = [reader.read(ChunkRequest(0, ChunkPlan(None, (), scan=True), 10)) for _ in range(2)]
-    assert [list(chunk.rows.tails) for chunk in chunks] == [[b'0]}},"id":1}}}\n'], [b'0]}},"id":1,"name":"a"}}}\n']]
+    assert [tails(chunk.rows) for chunk in chunks] == [[b'0]}},"id":1}}}\n'], [b'0]}},"id":1,"name":"a"}}}\n']]
 
 
 def test_a_source_that_cannot_be_opened_leaves_no_connection(users: Database) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.captures.chunk_tails import head_of, tails
 from tests.captures.postgres.chunk_reads import Table, opened
 from tests.servers.deadline import wait_until
 from tests.servers.postgres import Database
@@ -68,8 +69,10 @@ def test_a_chunk_is_the_same_from_a_process(database: Database, table: Table) ->
             assert far.request is request
             assert (far.end, far.cursor, far.scanned) == (near.end, near.cursor, near.scanned)
             for rows, others in ((far.rows, near.rows), (far.rereads, near.rereads)):
-                assert list(rows.keys) == list(others.keys) and list(rows.tails) == list(others.tails)
-            assert b"".join(far.rows.lines(b"head")) == b"".join(b"head" + tail for tail in near.rows.tails)
+                assert list(rows.keys) == list(others.keys) and tails(rows) == tails(others)
+            assert b"".join(far.rows.messages(head_of(b"head"))) == b"".join(
+                b"head" + tail for tail in tails(near.rows)
+            )
 
 
 def test_errors_come_back_as_they_are(database: Database, table: Table) -> None:

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from tests.captures.chunk_tails import tails
 from tests.captures.mysql.captured_log import CapturedLog, captured_log
 from tests.captures.mysql.log.test_stream import global_setting
 from tests.captures.mysql.table_chunks import run, table_chunks
 from tests.servers.mariadb import Database
-from tidemark.captures.contract.chunk_rows import Rows
 
 KEYS = [
     ("INT", "-5"),
@@ -38,8 +38,8 @@ KEYS = [
 def chunk_lines(database: Database, table: str, **options: Any) -> dict[bytes, bytes]:
     """What a chunk has of each row after its place, by key."""
     with table_chunks(database, table, **options) as chunks:
-        rows: Rows = chunks.read().rows
-    return {key: tail.partition(b'"}')[2] for key, tail in zip(rows.keys, rows.tails, strict=True)}
+        rows = chunks.read().rows
+    return {key: tail.partition(b'"}')[2] for key, tail in zip(rows.keys, tails(rows), strict=True)}
 
 
 def agree(log: CapturedLog, table: str, **options: Any) -> None:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from tests.captures.chunk_tails import tails
 from tests.captures.postgres.chunk_reads import Table, opened
 from tests.servers.postgres import Database
 from tidemark.backfill.range_scan import ChunkPlan
@@ -52,7 +53,7 @@ def test_each_is_read_as_by_itself(database: Database) -> None:
         for number, chunk in enumerate(chunks):
             one = table.reader.read(_request(number), asked[number])
             assert chunk is not None and chunk.end and chunk.fence is chunks[0].fence  # type: ignore[union-attr]
-            assert list(chunk.rows.tails) == list(one.rows.tails) and list(chunk.rows.keys) == list(one.rows.keys)
+            assert tails(chunk.rows) == tails(one.rows) and list(chunk.rows.keys) == list(one.rows.keys)
 
 
 def test_one_that_is_locked_has_the_others_wait_for_a_moment_only(database: Database) -> None:

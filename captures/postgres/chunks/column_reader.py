@@ -1,0 +1,143 @@
+"""Reads chunks as columns, and those as documents that have to be."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from tidemark.captures.contract.chunk import Chunk, ChunkRequest
+from tidemark.captures.postgres.chunks.arrow_connection import ArrowConnection, StreamBroken
+from tidemark.captures.postgres.chunks.arrow_rows import ArrowRows, Selection, Unusual
+from tidemark.captures.postgres.chunks.copy_rows import LIMITS, ChunkLimits
+from tidemark.captures.postgres.chunks.reader import CopyChunkReader
+from tidemark.captures.postgres.server.session import ReaderEndpoint, in_recovery
+from tidemark.captures.postgres.tables.scan_target import ScanTarget
+from tidemark.captures.postgres.tables.snapshots import Snapshot, SnapshotFence
+from tidemark.protocol.errors import SourceError
+
+logger = logging.getLogger(__name__)
+
+BATCH_BYTES = 512 * 1024
+"""Bytes of a record batch, approximately: a chunk ends at the end of one."""
+
+
+class ColumnChunkReader(CopyChunkReader):
+    """Reads the scans of whole tables by key as columns, on a further connection.
+
+    Read as documents are: rows that are read again by their keys, scans with a condition or by pages, tables without a
+    key, tables that are read together, tables with a column that has no form in Arrow, and chunks with unusual values.
+
+    See ``tidemark.captures.readers.reader_process.TableReader``.
+    """
+
+    def __init__(self, endpoint: ReaderEndpoint, limits: ChunkLimits = LIMITS) -> None:
+        super().__init__(endpoint, limits)
+        self._arrow: ArrowConnection | None = None
+        self._selections: dict[str, tuple[ScanTarget, Selection | None]] = {}
+
+    def read(self, request: ChunkRequest, table: ScanTarget) -> Chunk:
+        """See ``tidemark.captures.contract.chunk.ChunkReader``."""
+        selection = self._selection(table) if _is_by_key(request, table) else None
+        if selection is not None:
+            try:
+                return self._read_columns(request, table, selection)
+            except Unusual as why:
+                logger.debug("a chunk of %s is read as documents: %s", table.name, why)
+        return super().read(request, table)
+
+    def cancel(self) -> None:
+        """See ``tidemark.captures.contract.chunk.ChunkReader``."""
+        if (arrow := self._arrow) is not None:
+            arrow.cancel()
+        super().cancel()
+
+    def close(self) -> None:
+        """See ``tidemark.captures.contract.chunk.ChunkReader``."""
+        self._leave()
+        super().close()
+
+    def _read_columns(self, request: ChunkRequest, table: ScanTarget, selection: Selection) -> Chunk:
+        """Raises Unusual, and SourceError as ``read``."""
+        started = time.monotonic()
+        if self._arrow is None:
+            self._arrow = ArrowConnection(self._endpoint, self._limits)
+        arrow = self._arrow
+        arrow.canceled = False
+        try:
+            chunk = Chunk(request, self._begin_columns(arrow, table))
+            self._check(table)
+            self._scan_columns(chunk, arrow, table, selection)
+            if table.of_types_that_change:
+                self._check(table)  # An ALTER TYPE needs no lock of the table.
+        finally:
+            self._rollback_columns(arrow, table)
+        chunk.seconds = time.monotonic() - started
+        return chunk
+
+    def _begin_columns(self, arrow: ArrowConnection, table: ScanTarget) -> SnapshotFence:
+        """As ``_begin``: the table is locked before the snapshot is taken, and what a standby is, is asked before."""
+        recovery = in_recovery(self._session)
+        arrow.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY", table.name)
+        arrow.execute(f"SET LOCAL statement_timeout = '{self._limits.statement_seconds}s'", table.name)
+        arrow.execute(table.lock().as_string(self._session), table.name)
+        if (operators := table.operators()) is not None:
+            arrow.execute(operators.as_string(self._session), table.name)
+        snapshot = arrow.text("SELECT pg_current_snapshot()::text", table.name)
+        return SnapshotFence(Snapshot.parse(snapshot, recovery=recovery), self._fences.high())
+
+    def _scan_columns(self, chunk: Chunk, arrow: ArrowConnection, table: ScanTarget, selection: Selection) -> None:
+        plan, limit, most = chunk.request.plan, chunk.request.limit, self._limits.chunk_bytes
+        query = table.scan(plan.cursor, plan.until, None, limit, selection.columns).as_string(self._session)
+        whole = True
+        try:
+            with arrow.query(query, min(BATCH_BYTES, most // 8 or 1)) as (schema, arrays):
+                found = ArrowRows(selection, schema)
+                try:
+                    for array in arrays:
+                        before = found.size
+                        found.take(array)
+                        # Another batch of this size would be too much.
+                        if 2 * found.size - before > most:
+                            whole = False
+                            arrow.end_query(arrays)
+                            break
+                except Unusual:
+                    arrow.end_query(arrays)
+                    raise
+                except StreamBroken:
+                    whole = False
+                    if not len(found):
+                        raise
+        except StreamBroken as error:
+            if arrow.canceled:
+                raise SourceError("TM-PG-019", f"reading a chunk of {table.name} was canceled") from None
+            raise Unusual(f"no rows came: {error}") from None  # What reads it as documents tells why.
+        if len(found):
+            chunk.rows = found.rows()
+        chunk.scanned = len(found)
+        chunk.end = whole and len(found) < limit
+
+    def _rollback_columns(self, arrow: ArrowConnection, table: ScanTarget) -> None:
+        try:
+            arrow.execute("ROLLBACK", table.name)
+        except SourceError as error:
+            logger.debug("a connection is given up: %s", error)
+            self._leave()
+
+    def _leave(self) -> None:
+        arrow, self._arrow = self._arrow, None
+        if arrow is not None:
+            arrow.close()
+
+    def _selection(self, table: ScanTarget) -> Selection | None:
+        known, selection = self._selections.get(table.name, (None, None))
+        if known != table:
+            selection = Selection.of(table)
+            self._selections[table.name] = table, selection
+        return selection
+
+
+def _is_by_key(request: ChunkRequest, table: ScanTarget) -> bool:
+    """Whether a chunk is of a scan of a whole table by key, and nothing else."""
+    plan = request.plan
+    return plan.scan and not (plan.physical or plan.rereads or plan.where or table.where) and bool(table.key)
