@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 
 from tidemark.backfill.fence import TransactionId
 from tidemark.backfill.keys import Key
@@ -16,6 +16,7 @@ from tidemark.captures.contract.source import OpenedTable, Regained, RetainedLog
 from tidemark.captures.postgres.catalog.encodings import NoCharacter, stored, transcoder
 from tidemark.captures.postgres.chunks.conditions import refused_condition
 from tidemark.captures.postgres.chunks.fence import FenceTaker
+from tidemark.captures.postgres.chunks.opened_reader import columns_offered, open_reader
 from tidemark.captures.postgres.chunks.reader import CopyChunkReader
 from tidemark.captures.postgres.chunks.split_points import SplitScan, split, split_pages
 from tidemark.captures.postgres.log.connection import LIMITS, ReplicationConnection, StreamLimits
@@ -284,7 +285,11 @@ class PostgresSource(SplitsPages, ReadsInSnapshots):
             return text.encode() if text.isascii() else stored(self._session, text)
 
     def open_chunk_reader(self) -> ReaderProcess:
-        return _ChunkReader(partial(CopyChunkReader, ReaderEndpoint.of(self._config)), self.followed)
+        return _ChunkReader(partial(open_reader, ReaderEndpoint.of(self._config), columns=self._columns), self.followed)
+
+    @cached_property
+    def _columns(self) -> bool:
+        return columns_offered()
 
     def chunk_head(self, binding: int, position: int) -> ChunkHead:
         return self.followed.bindings[binding].chunk_head(position, self._emissions.next())

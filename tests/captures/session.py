@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+from tests.captures.column_batches import Batches
 from tests.captures.column_identities import Document, LoggedColumns, Replayed, State
 from tests.servers.deadline import pause
 from tests.warm_process import WarmProcess, is_warm
@@ -115,6 +116,7 @@ class Session:
         checkpoints: How many came.
         logs: Log lines so far.
         texts: Documents as they came, with their bindings, where a test makes it a list.
+        batches: How many batches of columns came, and what they left out.
     """
 
     def __init__(self, process: Process, state: Json, *, ours: bool = True) -> None:
@@ -129,6 +131,8 @@ class Session:
         self.checkpoints = 0
         self.logs: list[Message] = []
         self.texts: list[tuple[int, bytes]] | None = None
+        assert process.stdout is not None
+        self.batches = Batches(process.stdout)
         self._pending: list[tuple[str, int, Json]] = []
         self._unacknowledged = 0
         self._taking = threading.Event()
@@ -324,7 +328,8 @@ class Session:
         for line in self.process.stdout:
             self._taking.wait()
             if line.endswith(b"\n"):  # Whoever ends the process from outside may leave its last line cut.
-                self._lines.put(line)
+                for taken in self.batches.take(line):
+                    self._lines.put(taken)
         self._lines.put(None)
 
     def _read_logs(self) -> None:

@@ -71,6 +71,7 @@ def let_it_work(capture: Session) -> None:
         command(capture, "priority", priority=0)
 
 
+@pytest.mark.usefixtures("both_forms")
 def test_a_chunk_that_is_ahead_of_the_log_waits_for_it(database: Database) -> None:
     prepare(
         database,
@@ -93,6 +94,7 @@ def test_a_chunk_that_is_ahead_of_the_log_waits_for_it(database: Database) -> No
             assert seen == sorted(seen), "a row went back in time"
 
 
+@pytest.mark.usefixtures("both_forms")
 def test_a_row_that_is_read_again_is_not_emitted_where_the_log_gave_a_newer_one(database: Database) -> None:
     prepare(
         database,

@@ -76,6 +76,7 @@ def _logged(capture: Session) -> set[int]:
     return {source["txid"] for source in sources if "txid" in source}
 
 
+@pytest.mark.usefixtures("both_forms")
 def test_old_rows_do_not_win(own_server: Postgres) -> None:
     transactions = _transactions()
     with fresh_database(own_server, "waiting") as database, database.connect() as admin:
@@ -109,6 +110,7 @@ def test_old_rows_do_not_win(own_server: Postgres) -> None:
                 assert locations == sorted(locations)
 
 
+@pytest.mark.usefixtures("both_forms")
 def test_a_session_that_begins_meanwhile_emits_no_old_rows(own_server: Postgres) -> None:
     """What the last one emitted unseen, it knows from the state, and not which rows that was: it waits."""
     with fresh_database(own_server, "begun") as database, database.connect() as admin:

@@ -1,0 +1,128 @@
+"""Captures whose runtime takes batches of columns."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from random import Random
+
+import pytest
+
+from tests.captures.postgres.chunks.test_chunk_emission import command, halted_log, let_it_work, wait_for_a_chunk
+from tests.captures.session import Session, bindings, session
+from tests.captures.source_tables import BOUND, FILL, end_of_log, endpoint, prepare, table_rows
+from tests.servers.postgres import Database
+from tidemark.captures.postgres.chunks import opened_reader
+from tidemark.captures.postgres.server.positions import parse_lsn
+from tidemark.protocol.batches import ARROW
+from tidemark.protocol.environment import BATCHES
+
+OFFERED = {BATCHES: ARROW}
+USERS = "CREATE TABLE users (id int PRIMARY KEY, name text)"
+
+
+def test_rows_that_the_log_gave_are_left_out_of_a_batch(database: Database) -> None:
+    prepare(database, USERS, FILL)
+    with database.connect() as admin, session(endpoint(database), BOUND, env=OFFERED) as capture:
+        capture.until(lambda c: c.done() and len(c.documents) == 1000)
+        before = capture.batches.count
+        with halted_log(database):
+            prepare(database, "UPDATE users SET name = 'new' WHERE id IN (1, 2, 500, 1000)")
+            wait_for_a_chunk(admin, lambda: command(capture, "backfill"))
+            let_it_work(capture)
+        end = end_of_log(database)
+        capture.until(lambda c: c.done() and parse_lsn(c.state["cursor"]) >= end)
+        assert capture.rows() == table_rows(database)
+        assert before and capture.batches.count > before and capture.batches.left_out == 4
+        assert len(capture.documents) == 1000 + 996 + 4
+
+
+def test_rows_that_change_while_they_are_read(database: Database) -> None:
+    prepare(database, USERS, FILL)
+    stop = threading.Event()
+
+    def write() -> None:
+        random = Random(1)
+        with database.connect(autocommit=False) as connection:
+            for number in range(1001, 4001):
+                old, some = random.randint(1, number), random.randint(1, number)
+                connection.execute(f"UPDATE users SET name = 'n {number}' WHERE id BETWEEN {some} AND {some + 5}")
+                connection.execute(f"DELETE FROM users WHERE id = {old}")
+                connection.execute(f"UPDATE users SET id = {-number} WHERE id = {some}")
+                connection.execute(f"INSERT INTO users VALUES ({number}, 'new'), ({old}, 'again')")
+                connection.commit()
+                if stop.is_set():
+                    return
+
+    writer = threading.Thread(target=write)
+    config = endpoint(database, backfill={"chunk_rows": 10})
+    try:
+        with session(config, BOUND, env=OFFERED) as capture:
+            capture.until(lambda c: len(c.documents) > 10)
+            writer.start()
+            capture.until(Session.done)
+            stop.set()
+            writer.join()
+            end = end_of_log(database)
+            capture.until(lambda c: c.done() and parse_lsn(c.state["cursor"]) >= end)
+            assert capture.rows() == table_rows(database)
+            assert capture.batches.count > 50
+    finally:
+        stop.set()
+        if writer.is_alive():
+            writer.join()
+
+
+def test_a_capture_that_was_killed_goes_on_with_what_is_left(database: Database) -> None:
+    prepare(database, USERS, FILL)
+    config = endpoint(database, backfill={"chunk_rows": 50})
+    with session(config, BOUND, env=OFFERED) as first:
+        first.until(lambda c: len(c.documents) >= 300)
+    with session(config, BOUND, first.state, env=OFFERED) as second:
+        second.documents[:0] = first.documents
+        second.until(Session.done)
+        assert second.rows() == table_rows(database) and len(second.documents) == 1000
+
+
+def test_columns_that_come_and_go_during_the_scan(database: Database) -> None:
+    prepare(database, USERS, FILL)
+    config = endpoint(database, backfill={"chunk_rows": 50, "max_rate": "500 rows"})
+    with session(config, BOUND, env=OFFERED) as capture:
+        capture.until(lambda c: len(c.documents) >= 100)
+        prepare(database, "ALTER TABLE users ADD age int DEFAULT 7", "UPDATE users SET age = 8 WHERE id % 2 = 0")
+        capture.until(lambda c: len(c.documents) >= 900)
+        prepare(database, "ALTER TABLE users DROP COLUMN name", "UPDATE users SET age = 9 WHERE id % 3 = 0")
+        end = end_of_log(database)
+        capture.until(lambda c: c.done() and parse_lsn(c.state["cursor"]) >= end)
+        expected = table_rows(database, "SELECT id, age FROM users")
+        found = {key: {"id": row["id"], "age": row.get("age")} for key, row in capture.rows().items()}
+        assert found == expected and capture.batches.count
+
+
+def test_a_table_that_has_no_form_in_columns_comes_as_lines_beside_one_that_has(database: Database) -> None:
+    prepare(
+        database,
+        USERS,
+        FILL,
+        "CREATE TABLE listed (id int PRIMARY KEY, of int[])",
+        "INSERT INTO listed SELECT n, ARRAY[n] FROM generate_series(1, 2000) n",
+        "ANALYZE",
+    )
+    with session(endpoint(database), bindings("public.users", "public.listed"), env=OFFERED) as capture:
+        capture.until(Session.done)
+        assert capture.rows() == table_rows(database)
+        assert capture.rows(1) == table_rows(database, 'SELECT id, "of" FROM listed')
+        assert capture.batches.count
+
+
+def test_without_the_packages_rows_come_as_lines_and_that_is_said(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(opened_reader, "PACKAGES", ("orjson", "tidemark_has_no_such_package"))
+    monkeypatch.delenv(BATCHES, raising=False)
+    assert not opened_reader.columns_offered() and not caplog.records
+    monkeypatch.setenv(BATCHES, ARROW)
+    assert not opened_reader.columns_offered()
+    (said,) = caplog.records
+    assert "tidemark_has_no_such_package" in said.message and "orjson" not in said.message
