@@ -6,3 +6,10 @@ by chunk. ``rereads`` lists the rows of which a consumer has only a part. ``rang
 ``range_state`` its form in a checkpoint. ``limits`` says how much a table may hold. ``chunk_size`` chooses
 the size of the next chunk.
 """
+
+from __future__ import annotations
+
+from tidemark.backfill.error_codes import CODES
+from tidemark.protocol.error_codes import register
+
+register(CODES)

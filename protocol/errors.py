@@ -10,8 +10,8 @@
     ├── ChangeLogError          the change log is damaged, foreign or taken     exit 1
     └── SparkError              Spark or a target table is not as it must be    exit 1
 
-Every error carries a code of ``tidemark.protocol.error_codes.CODES``, which says whether trying again can help and what
-a person should do. A message names what happened and where; it never holds a row's values or a password.
+Every error carries the entry of its code (``tidemark.protocol.error_codes``), which says whether trying again can help
+and what a person should do. A message names what happened and where; it never holds a row's values or a password.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from tidemark.protocol.error_codes import CODES, ErrorCode
+from tidemark.protocol.error_codes import REGISTERED, ErrorCode
 
 
 class TidemarkError(Exception):
     """An error with a stable code.
 
     Args:
-        code: A code of ``CODES``, such as ``TM-PG-004``, or the entry of a code that is not ours.
+        code: A registered code, such as ``TM-PG-004``, or the entry of one that is not ours.
         message: What happened and where, one sentence, without values of rows and without passwords.
         remedy: The exact statement or setting that fixes it; by default the code's general remedy.
     """
@@ -35,7 +35,7 @@ class TidemarkError(Exception):
 
     def __init__(self, code: str | ErrorCode, message: str, *, remedy: str | None = None) -> None:
         super().__init__(message)
-        self.entry = CODES[code] if isinstance(code, str) else code
+        self.entry = REGISTERED[code] if isinstance(code, str) else code
         self.message = message
         self.remedy = remedy or self.entry.remedy
 

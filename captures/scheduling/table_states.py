@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
 from tidemark.captures.contract.source import OpenedTable
-from tidemark.protocol.error_codes import CODES
+from tidemark.protocol.error_codes import REGISTERED
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.messages import JsonObject
 
@@ -217,7 +217,7 @@ def opened_state(table: OpenedTable, stored: JsonObject | None, now: float, *, a
         assert table.unfit is not None
         return LeftOut(table.unfit, now + GRACE_SECONDS, kept, asked=True)
     code = aside.get("code", "")
-    error = SourceError(code if code in CODES else "TM-CAP-007", aside.get("text", ""), remedy=aside.get("remedy"))
+    error = SourceError(code if code in REGISTERED else "TM-CAP-007", aside.get("text", ""), remedy=aside.get("remedy"))
     returns = _returns(aside)
     return LeftOut(
         table.unfit or error,

@@ -3,9 +3,11 @@
 Importing this needs no YAML reader; reading a file does.
 """
 
+from tidemark.protocol.capture_file.error_codes import CODES
 from tidemark.protocol.capture_file.model import CaptureFile, CommitEntry, ConnectorEntry, LimitsEntry, TableEntry
 from tidemark.protocol.capture_file.reading import mistakes_in, read_capture_file
 from tidemark.protocol.capture_file.spark_entry import FoldEntry, SparkEntry
+from tidemark.protocol.error_codes import register
 
 __all__ = [
     "CaptureFile",
@@ -18,3 +20,5 @@ __all__ = [
     "mistakes_in",
     "read_capture_file",
 ]
+
+register(CODES)

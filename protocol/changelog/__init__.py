@@ -1,5 +1,6 @@
 """The change log on disk: its layout, its models, and how to read its commits."""
 
+from tidemark.protocol.changelog.error_codes import CODES
 from tidemark.protocol.changelog.models import (
     Column,
     Commit,
@@ -16,6 +17,7 @@ from tidemark.protocol.changelog.models import (
     TableSchema,
 )
 from tidemark.protocol.changelog.reader import ChangeLog
+from tidemark.protocol.error_codes import register
 
 __all__ = [
     "ChangeLog",
@@ -33,3 +35,5 @@ __all__ = [
     "Summary",
     "TableSchema",
 ]
+
+register(CODES)

@@ -1,31 +1,16 @@
-"""Every error code, with its retry policy and its remedy: one table, a module for each room.
+"""Error codes: what one is, and the codes of the rooms that are imported.
 
-A code is stable: it may be retired, never reused. ``docs/errors.md`` is generated from this table
-(``python -m tests.house.protocol_documents``), and a test keeps the two, and the codes that the sources raise, in step.
+Each room has its codes in a module ``error_codes``, beside what raises them, and registers them when it is imported.
+Those that several rooms raise belong to the room on which these stand. A code is stable: it may be retired, never
+reused. ``docs/errors.md`` is generated from the codes of all rooms (``python -m tests.house.protocol_documents``), and
+tests keep the codes, and what the sources raise, in step.
 """
 
 from __future__ import annotations
 
-from tidemark.protocol.error_codes import captures, changelog, demo, mysql, postgres, protocol, runtime, spark
-from tidemark.protocol.error_codes.model import ErrorCode, Policy
+from tidemark.protocol.error_codes.model import REGISTERED, ErrorCode, Policy, manual, register, retry
+from tidemark.protocol.error_codes.protocol import CODES
 
-__all__ = ["CODES", "ErrorCode", "Policy"]
+__all__ = ["CODES", "REGISTERED", "ErrorCode", "Policy", "manual", "register", "retry"]
 
-
-def _table(*rows: ErrorCode) -> dict[str, ErrorCode]:
-    table = {row.code: row for row in rows}
-    if len(table) != len(rows):
-        raise ValueError("an error code is listed twice in the table")
-    return table
-
-
-CODES: dict[str, ErrorCode] = _table(
-    *protocol.CODES,
-    *captures.CODES,
-    *postgres.CODES,
-    *mysql.CODES,
-    *changelog.CODES,
-    *runtime.CODES,
-    *spark.CODES,
-    *demo.CODES,
-)
+register(CODES)

@@ -1,9 +1,11 @@
-"""What a row of the table of error codes is."""
+"""What an error code says, and the codes that are registered."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
 
 
 class Policy(StrEnum):
@@ -18,7 +20,7 @@ class Policy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ErrorCode:
-    """One row of the table.
+    """A code and what it means.
 
     Attributes:
         code: ``TM-<room>-<number>``.
@@ -47,3 +49,21 @@ def manual(code: str, title: str, remedy: str) -> ErrorCode:
 
 def _documentation(code: str) -> str:
     return f"docs/errors.md#{code.lower()}"
+
+
+_registered: dict[str, ErrorCode] = {}
+
+REGISTERED: Mapping[str, ErrorCode] = MappingProxyType(_registered)
+"""The codes of the rooms that this process has imported. What any room raises is among them."""
+
+
+def register(codes: Iterable[ErrorCode]) -> None:
+    """Makes the codes of a room known, so that its errors can be raised by them.
+
+    Raises:
+        ValueError: A code is registered already.
+    """
+    for each in codes:
+        if each.code in _registered:
+            raise ValueError(f"{each.code} is registered twice")
+        _registered[each.code] = each

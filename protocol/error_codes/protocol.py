@@ -1,4 +1,4 @@
-"""Codes of the capture protocol: messages on stdin and stdout."""
+"""Codes of the capture protocol: messages on stdin and stdout; and those that several rooms raise."""
 
 from __future__ import annotations
 
@@ -47,5 +47,21 @@ CODES = (
         "A batch of columns cannot be read",
         "The connector must be fixed: compare what it sends with Batches of columns in docs/protocol.md. Until then set "
         "TIDEMARK_BATCHES to nothing in the capture file's connector.environment: then it sends JSON lines.",
+    ),
+    manual(
+        "TM-CAP-004",
+        "A command to a running capture is wrong",
+        "Nothing was changed. Look at the states of the tables in the capture's status, and send a corrected command.",
+    ),
+    manual(
+        "TM-CAP-009",
+        "A reread cannot be dropped",
+        "Have the table read: tidemark resume FILE --table TABLE. Its key has changed, or rows of it may be gone, so "
+        "rows that no longer exist would stay downstream for good.",
+    ),
+    manual(
+        "TM-RUN-012",
+        "A part of tidemark is not installed",
+        "Install the extra that the message names.",
     ),
 )

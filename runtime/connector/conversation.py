@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Self
 
 from tidemark.protocol.codec import encode
-from tidemark.protocol.error_codes import CODES, ErrorCode
+from tidemark.protocol.error_codes import REGISTERED, ErrorCode
 from tidemark.protocol.errors import ConnectorError
 from tidemark.protocol.log_lines import LogLine, read_log_line
 from tidemark.protocol.messages import Acknowledge, Request
@@ -26,7 +26,7 @@ MAX_LOG_LINE_BYTES = 1024 * 1024
 """A longer line on stderr is read as several."""
 
 FAILED = "TM-RUN-002"
-"""The code of a connector that gives none, or one that is not known here, with no policy."""
+"""The code of a connector that gives none, or no policy."""
 
 
 class Conversation:
@@ -74,10 +74,7 @@ class Conversation:
         return ended
 
     def failure(self, ended: Exit) -> ConnectorError:
-        """The error of a connector that did not end cleanly: its own, if it gave one.
-
-        A code that is not known here counts if its line has a policy.
-        """
+        """The error of a connector that did not end cleanly: its own, with its own code and remedy, if it gave one."""
         line = self._last_error or self._last
         if line is self._held:
             self._held = None  # The resulting error says the same: once is enough.
@@ -179,11 +176,12 @@ class _Requests(threading.Thread):
 
 
 def _entry(line: LogLine) -> ErrorCode:
-    """The code of a connector's error, with the connector's own policy if it gave one."""
-    known = CODES.get(line.code or FAILED)
+    """What a connector says of its error. Its codes are its own: all that is known of one is in the line."""
+    entry = REGISTERED[FAILED]
     if line.policy is None:
-        return known or CODES[FAILED]
-    entry = known or replace(CODES[FAILED], code=line.code, documentation=line.documentation)
+        return entry
+    if line.code:
+        entry = replace(entry, code=line.code, documentation=line.documentation)
     return replace(entry, policy=line.policy)
 
 

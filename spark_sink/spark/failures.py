@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from tidemark.protocol.changelog import layout
-from tidemark.protocol.error_codes import CODES
+from tidemark.protocol.error_codes import REGISTERED
 from tidemark.protocol.errors import ChangeLogError, SparkError, TidemarkError
 
 _OURS = re.compile(r"tidemark\.protocol\.errors\.(\w+): (TM-[A-Z]+-\d{3}): ([^\n]*)")
@@ -58,7 +58,7 @@ def tidemark_error(error: Exception) -> TidemarkError:
     text = str(error)
     if ours := _OURS.search(text):
         name, code, message = ours.groups()
-        if code in CODES:
+        if code in REGISTERED:
             return error_of(name, code, message.strip())
     if unread := _UNREAD.search(text):
         condition, url = unread.groups()

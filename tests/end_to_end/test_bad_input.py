@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.end_to_end.capture import Capture, Ended
+from tests.house.error_codes import CODES
 from tests.servers.postgres import Database
 from tests.warm_jvm import SHARED
 from tests.workload.tables import create_tables
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.changelog.layout import COMMITS, HEADER
-from tidemark.protocol.error_codes import CODES
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Writes the documents that are generated from the code: JSON Schemas and the table of errors.
+"""Writes the documents that are generated from the code: JSON Schemas and the page of errors.
 
 ::
 
@@ -19,10 +19,11 @@ import orjson
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
+from tests.house.error_codes import CODES
 from tests.house.files import ROOT
 from tidemark.protocol.batches import BatchLine
 from tidemark.protocol.changelog.models import Commit, Consumer, LogHeader, Summary, TableSchema
-from tidemark.protocol.error_codes import CODES, ErrorCode, Policy
+from tidemark.protocol.error_codes import ErrorCode, Policy
 from tidemark.protocol.messages import MAX_UINT32, REQUESTS, RESPONSES, ConnectorState, JsonObject, Message
 
 DOCS = ROOT / "docs"
@@ -185,7 +186,7 @@ def _file(model: type[BaseModel]) -> JsonObject:
 
 def _errors() -> Iterator[str]:
     yield "# Errors\n\n"
-    yield "<!-- Generated from protocol/error_codes/ by `python -m tests.house.protocol_documents`. -->\n\n"
+    yield "<!-- Generated from the error_codes of each room by `python -m tests.house.protocol_documents`. -->\n\n"
     yield "Every error that tidemark raises has one of these codes. A code may be retired, but is never reused. "
     yield "The error itself says what happened and where, and often gives a more exact remedy than this page can.\n"
     rooms: dict[str, list[ErrorCode]] = {room: [] for room in ROOMS}

@@ -67,7 +67,7 @@ EXECUTED = {
     "SET GLOBAL server_id = 1;": MYSQL,
     "SHOW VARIABLES LIKE 'ssl_ca';": MYSQL,
 }
-"""Those of the table of codes are all executed by the tests named here; those that psycopg puts together
+"""Those of ``error_codes.py`` are all executed by the tests named here; those that psycopg puts together
 (``CREATE PUBLICATION``, ``USING INDEX``, and the dropping of a slot) are in the tests named here, too."""
 
 NO_REMEDIES = {"ALTER TABLE waits, and the server keeps old row versions;"}
@@ -87,7 +87,8 @@ def _texts(tree: ast.AST) -> Iterator[str]:
 
 
 def test_every_statement_that_is_said_is_executed() -> None:
-    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in (ROOT / "captures").rglob("*.py")]
+    paths = [path for path in (ROOT / "captures").rglob("*.py") if path.name != "error_codes.py"]
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in paths]
     said = {each for tree in trees for text in _texts(tree) for each in STATEMENT.findall(" ".join(text.split()))}
     assert said - NO_REMEDIES == EXECUTED.keys()
     assert all((ROOT / path).exists() for path in EXECUTED.values())

@@ -25,6 +25,11 @@ TABLE: dict[str, Any] = {"name": "public/t"}
 Step = Mapping[str, Any]
 
 
+def error_line(message: str, **fields: str) -> Step:
+    """Writes an error to stderr: the reason why a connector ends, if that is the next step."""
+    return {"stderr": json.dumps({"level": "error", "message": message, "fields": fields})}
+
+
 class CaptureFolder:
     """Everything of one test's capture, in ``path``."""
 

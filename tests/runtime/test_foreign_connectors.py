@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.runtime.capture_folder import OPENED, CaptureFolder, Step
+from tests.runtime.capture_folder import OPENED, CaptureFolder, Step, error_line
 from tests.runtime.logged_events import events
 from tests.runtime.scripted_sessions import AT_ONCE, RARELY, ROW_SCHEMA, Recorder, prepared, run_session, table
 from tidemark.protocol.changelog.models import QUARANTINE
@@ -124,9 +124,7 @@ def test_what_apply_changes_of_the_state_is_kept(folder: CaptureFolder) -> None:
 
 
 def test_what_apply_changes_is_in_the_log_before_the_session_begins(folder: CaptureFolder) -> None:
-    folder.script(
-        [{"stderr": '{"level":"error","message":"no","fields":{"code":"TM-PRO-004","remedy":"x"}}'}, {"exit": 1}]
-    )
+    folder.script([error_line("no", policy="manual"), {"exit": 1}])
     capture = replace(prepared(folder), applied=ConnectorState(updated={"slot": "made"}, merge_patch=True))
     with Interruption() as interruption, OwnedLog(folder.log_path, "shop") as log:
         supervisor = Supervisor(capture, log, AT_ONCE, interruption, Recorder(), until_caught_up=True)
@@ -136,11 +134,7 @@ def test_what_apply_changes_is_in_the_log_before_the_session_begins(folder: Capt
 
 
 def test_a_connector_is_opened_no_sooner_than_its_interval(folder: CaptureFolder) -> None:
-    refused: list[Step] = [
-        {"stderr": '{"level":"error","message":"no","fields":{"code":"TM-PRO-004","remedy":"x"}}'},
-        {"exit": 1},
-    ]
-    folder.script([OPENED, CHECKPOINT], refused)
+    folder.script([OPENED, CHECKPOINT], [error_line("no", policy="manual"), {"exit": 1}])
     usual = prepared(folder)
     capture = replace(usual, spec=usual.spec.model_copy(update={"interval_seconds": 1}))
     started = time.monotonic()

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from tidemark.protocol.error_codes import CODES
+from tidemark.protocol.error_codes import REGISTERED
 from tidemark.protocol.errors import ChangeLogError, SparkError, UsageError
 from tidemark.spark_sink.command import exit_status, setting
 from tidemark.spark_sink.output import JsonOutput, TextOutput, reading
@@ -48,7 +48,7 @@ def test_plan_progress_and_result_are_lines_with_whole_names() -> None:
     assert heading == f"rows of {LONG} current:"
     assert errors.getvalue() == (
         "error TM-SPK-012: public.b current is set aside: the key changed\n"
-        f"  what to do: {CODES['TM-SPK-012'].remedy} Then run again with --retry public.b.\n"
+        f"  what to do: {REGISTERED['TM-SPK-012'].remedy} Then run again with --retry public.b.\n"
     )
 
 

@@ -13,10 +13,14 @@ from rich.console import Console
 
 from tidemark.demo.directory import DemoDirectory
 from tidemark.demo.display import Display
+from tidemark.demo.error_codes import CODES
 from tidemark.demo.scenario import play
 from tidemark.demo.summary import print_summary
+from tidemark.protocol.error_codes import register
 
 __all__ = ["ROWS", "run"]
+
+register(CODES)
 
 ROWS = 300_000
 """Rows of the shop, unless told otherwise."""

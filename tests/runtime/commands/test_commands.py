@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.runtime.capture_folder import OPENED, CaptureFolder, Step
+from tests.runtime.capture_folder import OPENED, CaptureFolder, Step, error_line
 from tests.servers.deadline import wait_until
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.changelog.layout import COMMITS, HEADER
@@ -279,23 +279,23 @@ def test_check_of_a_good_file(folder: CaptureFolder) -> None:
 
 def test_check_names_every_failure_at_once(folder: CaptureFolder) -> None:
     reasons = [
-        '{"level":"error","message":"wal_level is replica","fields":{"code":"TM-PRO-003","remedy":"ALTER SYSTEM"}}',
-        '{"level":"error","message":"no such slot","fields":{"code":"TM-PRO-004","remedy":"make one"}}',
+        error_line("wal_level is replica", code="TM-PG-004", policy="manual", remedy="ALTER SYSTEM"),
+        error_line("no such slot", code="TM-PG-012", policy="manual", remedy="make one"),
     ]
-    folder.script(SESSION, validate=[*({"stderr": reason} for reason in reasons), {"exit": 1}])
+    folder.script(SESSION, validate=[*reasons, {"exit": 1}])
     LogWriter.open(folder.log_path, "another").close()
     done = folder.run("check", "capture.yaml", "--json")
     assert done.returncode == 1
     report = json.loads(done.stdout)
     assert report["ok"] is False
     bad = [finding for finding in report["findings"] if not finding["ok"]]
-    assert [(one["code"], one["remedy"]) for one in bad[1:]] == [
-        ("TM-PRO-003", "ALTER SYSTEM"),
-        ("TM-PRO-004", "make one"),
+    assert [(one["code"], one["remedy"], one["policy"]) for one in bad[1:]] == [
+        ("TM-PG-004", "ALTER SYSTEM", "manual"),
+        ("TM-PG-012", "make one", "manual"),
     ]
     assert bad[0]["code"] == "TM-LOG-005"
     told = folder.run("check", "capture.yaml").stdout
-    assert "FAIL  TM-PRO-004: no such slot" in told
+    assert "FAIL  TM-PG-012: no such slot" in told
     assert "what to do: make one" in told
 
 

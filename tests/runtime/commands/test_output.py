@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.runtime.capture_folder import OPENED, CaptureFolder
+from tests.runtime.capture_folder import OPENED, CaptureFolder, error_line
 from tidemark.protocol.changelog import Commit, Segment
 from tidemark.protocol.log_lines import LogLine
 from tidemark.protocol.text.visible import visible, visible_json
@@ -72,25 +72,21 @@ def test_visible_text() -> None:
 
 
 def test_the_final_error_is_json_where_all_else_is(folder: CaptureFolder) -> None:
-    line = '{"level":"error","message":"slot is gone","fields":{"code":"TM-PRO-004","remedy":"make a slot"}}'
-    folder.script([OPENED, {"stderr": line}, {"exit": 1}])
+    fields = {"remedy": "make a slot", "documentation": "docs/errors.md#tm-pg-012"}
+    folder.script([OPENED, error_line("slot is gone", code="TM-PG-012", policy="manual", **fields), {"exit": 1}])
     done = folder.run("capture", "capture.yaml", "--json")
     last = [json.loads(line) for line in done.stderr.splitlines()][-1]
     assert (last["level"], last["message"], done.returncode) == ("error", "slot is gone", 1)
-    assert last["fields"] == {
-        "code": "TM-PRO-004",
-        "remedy": "make a slot",
-        "documentation": "docs/errors.md#tm-pro-004",
-        "exit_status": 1,
-    }
+    assert last["fields"] == {"code": "TM-PG-012", **fields, "exit_status": 1}
 
 
 @pytest.mark.parametrize(
     ("code", "policy", "status"),
     [
-        ("TM-PRO-004", "", 1),
-        ("TM-LOG-008", "", 3),
+        ("TM-PG-002", "manual", 1),
+        ("TM-PG-001", "retry", 3),
         ("TM-LOG-008", "manual", 1),
+        ("TM-PRO-004", "", 3),
         ("ACME-7", "manual", 1),
         ("ACME-8", "retry", 3),
     ],
@@ -98,8 +94,7 @@ def test_the_final_error_is_json_where_all_else_is(folder: CaptureFolder) -> Non
 def test_the_exit_status_tells_what_may_pass_from_what_does_not(
     folder: CaptureFolder, code: str, policy: str, status: int
 ) -> None:
-    line = {"level": "error", "message": "no", "fields": {"code": code, "policy": policy}}
-    folder.script([OPENED], discover=[{"stderr": json.dumps(line)}, {"exit": 1}])
+    folder.script([OPENED], discover=[error_line("no", code=code, policy=policy), {"exit": 1}])
     for command in ("capture", "check", "discover"):
         done = folder.run(command, "capture.yaml")
         assert done.returncode == status, (command, done.stderr)
@@ -108,8 +103,7 @@ def test_the_exit_status_tells_what_may_pass_from_what_does_not(
 @pytest.mark.parametrize("documentation", ["", "https://acme.test/errors/7"])
 def test_the_error_of_another_s_connector_is_told_in_its_own_words(folder: CaptureFolder, documentation: str) -> None:
     fields = {"code": "ACME-7\x1b", "policy": "manual", "remedy": "Renew it.", "documentation": documentation}
-    line = {"level": "error", "message": "licence expired", "fields": fields}
-    folder.script([OPENED, {"stderr": json.dumps(line)}, {"exit": 1}])
+    folder.script([OPENED, error_line("licence expired", **fields), {"exit": 1}])
     done = folder.run("capture", "capture.yaml")
     see = f"  see {documentation}\n" if documentation else ""
     assert done.stderr.endswith(f"error ACME-7\\x1b: licence expired\n  what to do: Renew it.\n{see}")

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.runtime.capture_folder import OPENED, CaptureFolder
+from tests.runtime.capture_folder import OPENED, CaptureFolder, error_line
 from tests.servers.deadline import wait_until
 from tidemark.protocol.errors import SparkError
 from tidemark.runtime.progress.liveness import liveness
@@ -64,11 +64,11 @@ def test_a_capture_that_runs_and_one_that_does_not(folder: CaptureFolder, number
 
 
 def test_a_capture_that_failed(folder: CaptureFolder) -> None:
-    line = '{"level":"error","message":"slot is gone","fields":{"code":"TM-PRO-004","remedy":"make a slot"}}'
-    folder.script([*SESSION, {"stderr": line}, {"exit": 1}])
+    line = error_line("slot is gone", code="TM-PG-012", policy="manual", remedy="make a slot")
+    folder.script([*SESSION, line, {"exit": 1}])
     assert folder.run("capture", "capture.yaml").returncode == 1
     told = report(folder)
-    assert (told["state"], told["error"]["code"], told["error"]["remedy"]) == ("failed", "TM-PRO-004", "make a slot")
+    assert (told["state"], told["error"]["code"], told["error"]["remedy"]) == ("failed", "TM-PG-012", "make a slot")
     assert "NOT RUNNING: failed" in said(folder)
     assert "slot is gone\n         what to do: make a slot" in said(folder)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.runtime.capture_folder import CaptureFolder, is_running
+from tests.runtime.capture_folder import CaptureFolder, error_line, is_running
 from tests.runtime.scripted_sessions import table
 from tidemark.protocol.errors import ConnectorError
 from tidemark.protocol.log_lines import LogLine
@@ -67,11 +67,7 @@ def test_stdin_ends_after_the_request(folder: CaptureFolder) -> None:
         ([{"message": {"spec": {**SPEC["spec"], "protocol": 1}}}], "TM-RUN-006", "uses version 1"),
         ([{"message": SPEC}, {"exit": 1}], "TM-RUN-002", "exited with status 1"),
         ([{"signal": 9}], "TM-RUN-003", "SIGKILL"),
-        (
-            [{"stderr": '{"level":"error","message":"no hunter22","code":"TM-PRO-004"}'}, {"exit": 1}],
-            "TM-PRO-004",
-            "***",
-        ),
+        ([error_line("no hunter22", code="TM-PG-002", policy="manual"), {"exit": 1}], "TM-PG-002", "***"),
     ],
 )
 def test_anything_but_one_good_answer_is_an_error(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.runtime.capture_folder import OPENED, CaptureFolder
+from tests.runtime.capture_folder import OPENED, CaptureFolder, error_line
 from tests.runtime.logged_events import events
 from tests.runtime.scripted_sessions import RARELY, ROW_SCHEMA, Recorder, files, run_session, table
 from tidemark.protocol.capture_file import CommitEntry
@@ -221,7 +221,7 @@ def test_a_line_just_under_the_limit(folder: CaptureFolder) -> None:
 
 # How a connector ends.
 
-CODED = '{"level":"error","message":"no such slot","fields":{"code":"TM-PRO-004","remedy":"make one"}}'
+CODED = error_line("no such slot", code="TM-PG-012", policy="manual", remedy="make one")
 FOREIGN = '{"lvl":"fatal","msg":"licence expired","code":"ACME-7","policy":"manual","remedy":"renew it"}'
 UNCODED = '{"level":"error","message":"no licence","fields":{"policy":"manual","remedy":"buy one"}}'
 
@@ -229,7 +229,7 @@ UNCODED = '{"level":"error","message":"no licence","fields":{"policy":"manual","
 @pytest.mark.parametrize(
     ("steps", "code", "message", "remedy"),
     [
-        ([{"stderr": CODED}], "TM-PRO-004", "no such slot", "make one"),
+        ([CODED], "TM-PG-012", "no such slot", "make one"),
         ([{"stderr": '{"level":"fatal","msg":"gone","code":"X-1"}'}], "TM-RUN-002", "status 3: gone (X-1)", None),
         ([{"stderr": FOREIGN}], "ACME-7", "licence expired", "renew it"),
         ([{"stderr": UNCODED}], "TM-RUN-002", "status 3: no licence", "buy one"),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
-from tests.runtime.capture_folder import OPENED, CaptureFolder, Step
+from tests.runtime.capture_folder import OPENED, CaptureFolder, Step, error_line
 from tests.runtime.scripted_sessions import AT_ONCE, Recorder, files, prepared
 from tests.runtime.sessions.test_generations import BEGIN, COMPLETE, DAY, TEXT, checkpoint, generations, schema
 from tests.runtime.steering.test_steering import ANNOUNCE
@@ -61,12 +60,12 @@ def test_what_a_crash_left_uncommitted_is_nowhere(folder: CaptureFolder) -> None
 
 
 def test_an_error_for_a_person_stops_at_once(folder: CaptureFolder) -> None:
-    line = '{"level":"error","message":"slot is gone","fields":{"code":"TM-PRO-004","remedy":"make a slot"}}'
-    folder.script([OPENED, {"stderr": line}, {"exit": 1}])
+    line = error_line("slot is gone", code="TM-PG-012", policy="manual", remedy="make a slot")
+    folder.script([OPENED, line, {"exit": 1}])
     with pytest.raises(ConnectorError) as caught:
         run(folder)
     assert (caught.value.code, caught.value.message, caught.value.remedy) == (
-        "TM-PRO-004",
+        "TM-PG-012",
         "slot is gone",
         "make a slot",
     )
@@ -75,13 +74,12 @@ def test_an_error_for_a_person_stops_at_once(folder: CaptureFolder) -> None:
 
 def fails(**fields: str) -> list[Step]:
     """A session of a connector that nobody here wrote, which ends with these fields in its last line."""
-    line = {"level": "error", "message": "licence expired", "fields": fields}
-    return [OPENED, {"stderr": json.dumps(line)}, {"exit": 1}]
+    return [OPENED, error_line("licence expired", **fields), {"exit": 1}]
 
 
 @pytest.mark.parametrize("code", ["ACME-7", "TM-LOG-008", ""])
 def test_an_error_that_its_connector_calls_permanent_stops_at_once(folder: CaptureFolder, code: str) -> None:
-    """Also if the code is unknown here, is one that is retried without a word, or is missing."""
+    """Also if the code is unknown here, is one of the runtime's that is retried, or is missing."""
     folder.script(fails(code=code, policy="manual", remedy="renew it"))
     with pytest.raises(ConnectorError, match="licence expired") as caught:
         run(folder)
@@ -128,17 +126,14 @@ def test_failures_between_which_something_is_committed_do_not_add_up(folder: Cap
 
 
 def test_an_error_that_says_it_passes_is_tried_for_as_long_as_it_takes(folder: CaptureFolder) -> None:
-    passing: list[Step] = [
-        {"stderr": '{"level":"error","message":"starting up","fields":{"code":"TM-LOG-008"}}'},
-        {"exit": 1},
-    ]
+    passing = [error_line("starting up", code="TM-PG-001", policy="retry"), {"exit": 1}]
     folder.script(*[passing] * (MOST_FAILURES + 2), [OPENED, ROW_1, {"checkpoint": {}}])
     run(folder)
     assert folder.ids() == [1]
 
 
 def test_a_connector_that_ended_well_is_opened_again_unless_it_was_to_catch_up(folder: CaptureFolder) -> None:
-    stop: list[Step] = [{"stderr": '{"level":"error","message":"enough","fields":{"code":"TM-PRO-004"}}'}, {"exit": 1}]
+    stop = [error_line("enough", policy="manual"), {"exit": 1}]
     once = [OPENED, ROW_1, {"checkpoint": {"cursor": 1}}]
     folder.script(once, [OPENED], stop)
     with pytest.raises(ConnectorError, match="enough"):

@@ -15,11 +15,11 @@ from tests.captures.mysql.server.test_prerequisites import bound
 from tests.captures.mysql.table_chunks import run
 from tests.captures.remedies import STATEMENT, statements
 from tests.servers.mariadb import Database
+from tidemark.captures.mysql.error_codes import CODES
 from tidemark.captures.mysql.server.session import connect
 from tidemark.captures.mysql.tables.bindings import bound_tables
 from tidemark.captures.mysql.tables.prerequisites import unmet
 from tidemark.captures.mysql.terms.config import parse_endpoint, parse_resource
-from tidemark.protocol.error_codes import CODES
 from tidemark.protocol.errors import SourceError
 
 TABLE = "T 1; `odd`"
@@ -163,14 +163,7 @@ OTHERS = [
     ("TM-MY-002", "FLUSH PRIVILEGES;"),
     ("TM-MY-001", "SHOW VARIABLES LIKE 'ssl_ca';"),
 ]
-SAID = OTHERS + sorted(
-    {
-        (code, each)
-        for code, entry in CODES.items()
-        if code.startswith("TM-MY")
-        for each in STATEMENT.findall(entry.remedy)
-    }
-)
+SAID = OTHERS + sorted({(entry.code, each) for entry in CODES for each in STATEMENT.findall(entry.remedy)})
 
 
 @pytest.mark.parametrize(("code", "statement"), SAID)

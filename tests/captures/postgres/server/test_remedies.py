@@ -15,11 +15,12 @@ from tests.captures.session import Json, bindings, session
 from tests.captures.source_tables import prepare
 from tests.servers.deadline import wait_until
 from tests.servers.postgres import Database, Postgres, fresh_database, own_server, read_settings_again
+from tidemark.captures.postgres.error_codes import CODES
 from tidemark.captures.postgres.server.config import EndpointConfig, parse_endpoint, parse_resource
 from tidemark.captures.postgres.server.session import connect, connect_pq
 from tidemark.captures.postgres.tables.bindings import bound_tables
 from tidemark.captures.postgres.tables.prerequisites import unmet
-from tidemark.protocol.error_codes import CODES
+from tidemark.protocol.error_codes import ErrorCode
 from tidemark.protocol.errors import SourceError
 
 ROLE = 'The "cdc" Role'
@@ -243,12 +244,10 @@ def test_a_role_that_may_not_stream(scene: Scene) -> None:
     connect_pq(settings, replication=True).finish()
 
 
-@pytest.mark.parametrize(
-    "code", [code for code, entry in CODES.items() if code[:5] == "TM-PG" and STATEMENT.search(entry.remedy)]
-)
-def test_statements_of_the_table_of_codes(database: Database, code: str) -> None:
+@pytest.mark.parametrize("entry", [each for each in CODES if STATEMENT.search(each.remedy)], ids=lambda each: each.code)
+def test_statements_of_the_table_of_codes(database: Database, entry: ErrorCode) -> None:
     """Those that an error gives which knows no better."""
-    for statement in statements(CODES[code].remedy):
+    for statement in statements(entry.remedy):
         prepare(database, statement)
         if "ALTER SYSTEM SET" in statement:
             prepare(database, "ALTER SYSTEM RESET wal_level")

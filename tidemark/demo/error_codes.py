@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidemark.protocol.error_codes.model import manual
+from tidemark.protocol.error_codes import manual
 
 CODES = (
     manual(

@@ -1,8 +1,8 @@
-"""Codes of the capture engine, in any connector, and of the backfills that it runs."""
+"""Codes of the capture engine, in any connector."""
 
 from __future__ import annotations
 
-from tidemark.protocol.error_codes.model import manual, retry
+from tidemark.protocol.error_codes import manual, retry
 
 CODES = (
     retry(
@@ -20,11 +20,6 @@ CODES = (
         "Tables could not be backfilled",
         "Backfills are suspended; changes are still captured. Fix the cause that the error gives for each table. A "
         "running capture retries after `tidemark resume`; otherwise the next run resumes the backfills.",
-    ),
-    manual(
-        "TM-CAP-004",
-        "A command to a running capture is wrong",
-        "Nothing was changed. Look at the states of the tables in the capture's status, and send a corrected command.",
     ),
     retry(
         "TM-CAP-005",
@@ -54,12 +49,6 @@ CODES = (
         "and says how large the reread is and how to avoid it.",
     ),
     manual(
-        "TM-CAP-009",
-        "A reread cannot be dropped",
-        "Have the table read: tidemark resume FILE --table TABLE. Its key has changed, or rows of it may be gone, so "
-        "rows that no longer exist would stay downstream for good.",
-    ),
-    manual(
         "TM-CAP-011",
         "A capture was opened for a part of the key range",
         "One session reads a replication log, so this connector cannot split a capture into shards. Give the capture "
@@ -87,28 +76,5 @@ CODES = (
         "meanwhile the other tables are captured. Such values are infinities, years before 1 and after 9999, MySQL's "
         "zero and invalid dates, NaN in a numeric with a declared precision, JSON with half of a surrogate pair or "
         "nested too deep, text that is not in its character set, and rows of more than 64 MB.",
-    ),
-    manual(
-        "TM-BKF-001",
-        "The stored state of a table's backfill is malformed",
-        "Something other than this connector wrote the state. Restore it, or remove the state of the named table to "
-        "have the table read again.",
-    ),
-    manual(
-        "TM-BKF-002",
-        "A key holds a NUL character",
-        "Choose other key columns for the table (key in its resource config), or set its scan to none.",
-    ),
-    manual(
-        "TM-BKF-003",
-        "Rows change their keys faster than they can be read again",
-        "Let every event carry the whole row, by the statement that the error gives. Then have the table read again: "
-        "tidemark backfill FILE --table TABLE.",
-    ),
-    manual(
-        "TM-BKF-004",
-        "Too many ranges of one table are waiting to be read",
-        "Send the command again when some ranges are done (see tidemark status), use a shorter WHERE, or start the "
-        "backfill of the whole table again.",
     ),
 )

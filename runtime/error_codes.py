@@ -1,30 +1,14 @@
-"""Codes of the capture file, the command line, and the connectors that the runtime runs."""
+"""Codes of commands, of the connectors that the runtime runs, and of the writer of the change log."""
 
 from __future__ import annotations
 
-from tidemark.protocol.error_codes.model import manual, retry
+from tidemark.protocol.error_codes import manual, retry
 
 CODES = (
-    manual(
-        "TM-CFG-001",
-        "The capture file cannot be read",
-        "Give the path of a YAML file; 'tidemark init' writes one to start from.",
-    ),
-    manual(
-        "TM-CFG-002",
-        "The capture file has a mistake",
-        "Fix the named lines. 'tidemark init' writes a file that shows every entry.",
-    ),
     manual(
         "TM-CFG-003",
         "A secret of the capture file cannot be read",
         "Set the named environment variable, or make the named file readable, for the process that runs tidemark.",
-    ),
-    manual(
-        "TM-CFG-004",
-        "A table of the capture file cannot be captured",
-        "Compare the entry with the output of 'tidemark discover FILE'. Names are case-sensitive; a dot joins schema "
-        "and table.",
     ),
     manual(
         "TM-CFG-005",
@@ -100,11 +84,6 @@ CODES = (
         "It took longer than the limit for this request. Check that the source is reachable and not overloaded.",
     ),
     manual(
-        "TM-RUN-012",
-        "A part of tidemark is not installed",
-        "Install the extra that the message names.",
-    ),
-    manual(
         "TM-RUN-013",
         "The operating system refused an operation",
         "Check the space, the permissions and the device of the named file. Nothing committed is lost.",
@@ -142,5 +121,39 @@ CODES = (
         "A table has changed so that it must be read again, and the connector cannot be asked to",
         "Count 'backfill' in the table's entry in the capture file up. Its events of the meantime are in the log, in no "
         "table of its rows.",
+    ),
+    manual(
+        "TM-LOG-005",
+        "The log belongs to another capture",
+        "Give each capture its own log: change log: or capture: in the capture file.",
+    ),
+    manual(
+        "TM-LOG-006",
+        "Another process writes this log",
+        "Stop the other process, or let it continue and do not start a second one.",
+    ),
+    manual(
+        "TM-LOG-007",
+        "Another writer took over this log",
+        "Another machine or container runs this capture: find it, and stop one of the two. What this one had not "
+        "committed is not in the log; the other one reads it again from the source.",
+    ),
+    retry(
+        "TM-LOG-008",
+        "The change log cannot be written",
+        "At the named path, free space, or fix the permissions or the mount. Nothing that was committed is lost, and "
+        "the source keeps the rest.",
+    ),
+    manual(
+        "TM-LOG-010",
+        "A value does not fit the column's type",
+        "The event is kept whole in the collection _quarantine, and the capture continues. To store future values, add "
+        "the column to the table's text: entry in the capture file, or change the column's type at the source.",
+    ),
+    manual(
+        "TM-LOG-013",
+        "The change log has disappeared",
+        "Mount its volume or restore it at the named path. No new log was created in its place, because that would read "
+        "all tables again. If that is what you want, remove the named file: the capture then starts from the beginning.",
     ),
 )

@@ -1,0 +1,45 @@
+"""Codes of a change log that is read."""
+
+from __future__ import annotations
+
+from tidemark.protocol.error_codes import manual
+
+CODES = (
+    manual(
+        "TM-LOG-001",
+        "There is no change log at this path",
+        "Give the directory that holds tidemark.json: the log entry of the capture file.",
+    ),
+    manual(
+        "TM-LOG-002",
+        "A file of the change log is damaged",
+        "Restore the named file from a copy of the log. Nothing was skipped or changed.",
+    ),
+    manual(
+        "TM-LOG-003",
+        "The change log has a newer format",
+        "Upgrade tidemark to the version that wrote the log, or a later one.",
+    ),
+    manual(
+        "TM-LOG-004",
+        "A file of the change log is missing",
+        "Restore the named file from a copy of the log. Never delete commits or segments by hand.",
+    ),
+    manual(
+        "TM-LOG-009",
+        "A segment of the change log is corrupt or missing",
+        "Restore the named file from a copy of the log. Nothing was skipped.",
+    ),
+    manual(
+        "TM-LOG-011",
+        "A file of the change log cannot be read",
+        "Give the user who runs this the right to read the log's directory, and check that it is mounted.",
+    ),
+    manual(
+        "TM-LOG-012",
+        "The change log has an older format",
+        "Start a new log: move the log's directory away, or name another one in the capture file's log entry, and start "
+        "the capture. A new log has no state, so all tables are backfilled again. Give the Spark tables kept from the "
+        "old log another warehouse, or move them away too. The version that wrote the old log can still read it.",
+    ),
+)
