@@ -45,8 +45,8 @@ CODES = (
     manual(
         "TM-PRO-008",
         "A batch of columns cannot be read",
-        "The connector must be fixed: compare what it sends with Batches of columns in docs/protocol.md. Until then set "
-        "TIDEMARK_BATCHES to nothing in the capture file's connector.environment: then it sends JSON lines.",
+        "The connector must be fixed: compare what it sends with Batches of columns in docs/protocol.md. Until then, "
+        'set TIDEMARK_BATCHES: "" in the capture file under connector.environment: then it sends JSON lines.',
     ),
     manual(
         "TM-CAP-004",
