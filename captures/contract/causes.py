@@ -25,38 +25,12 @@ KEY_VALUES = Cause(
     "Leave the columns of the key as they are, and add other columns beside them.",
 )
 MADE_AGAIN_OR_KEY = Cause("made_again_or_key", Consequence.EMPTIED, f"{MADE_AGAIN.avoid} {KEY.avoid}")
-COLUMN_VALUES = Cause(
-    "column_values",
-    Consequence.READ_AGAIN,
-    "Add the column with a constant default; or add another column, and fill it by UPDATE.",
-    keys_stay=True,
-)
-ROWS_WITHOUT_EVENTS = Cause(
-    "rows_without_events",
-    Consequence.EMPTIED,
-    "Remove rows by DELETE before a partition is truncated or exchanged, and leave ALTER IGNORE and REPAIR TABLE.",
-    keys_stay=True,
-)
 PARTITION_REMOVED = Cause(
     "partition_removed",
     Consequence.EMPTIED,
     "Set `on_partition_gone` to `warn`: then rows of a partition that is gone stay downstream.",
     keys_stay=True,
 )
-WITHOUT_A_STATEMENT = Cause(
-    "without_a_statement",
-    Consequence.EMPTIED,
-    "Leave sql_log_bin on in sessions that alter captured tables.",
-)
-NOT_UNDERSTOOD = Cause(
-    "not_understood", Consequence.EMPTIED, "Alter the table with one statement at a time, each in its usual form."
-)
-UNKNOWN_ROWS = Cause(
-    "unknown_rows",
-    Consequence.EMPTIED,
-    "Set binlog_row_metadata to FULL, so that the log names the columns of its rows.",
-)
-
 UNLIKE_BEFORE = Cause(
     "unlike_before",
     Consequence.EMPTIED,
@@ -65,18 +39,6 @@ UNLIKE_BEFORE = Cause(
 
 # The log or a scan cannot go on without the rows.
 
-ROLLED_BACK = Cause(
-    "rolled_back",
-    Consequence.EMPTIED,
-    "Nothing avoids it: the source rolled back rows that its log had shown.",
-    altered=False,
-)
-PREPARED_BEFORE = Cause(
-    "prepared_before",
-    Consequence.EMPTIED,
-    "End prepared transactions before a capture of their tables begins.",
-    altered=False,
-)
 COUNTED_ROWS = Cause(
     "counted_rows", Consequence.EMPTIED, "Give the table a key: then a scan and the log can overlap.", altered=False
 )

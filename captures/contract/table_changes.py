@@ -97,6 +97,7 @@ class TableChange:
         code: The code of the error or warning, if there is one.
         avoid: As ``Cause``; of a change because of which rows are read.
         keys_stay: As ``Cause``.
+        altered: As ``Cause``.
     """
 
     name: str
@@ -106,8 +107,17 @@ class TableChange:
     code: str = ""
     avoid: str = ""
     keys_stay: bool = False
+    altered: bool = True
 
     def cause(self, columns: Iterable[str] = (), parts: Iterable[str] = ()) -> Cause:
         """The change as the cause of a reread."""
         stay = self.keys_stay or self.consequence < Consequence.EMPTIED
-        return Cause(self.name, self.consequence, self.avoid, tuple(columns), tuple(parts), keys_stay=stay)
+        return Cause(
+            self.name,
+            self.consequence,
+            self.avoid,
+            tuple(columns),
+            tuple(parts),
+            altered=self.altered,
+            keys_stay=stay,
+        )

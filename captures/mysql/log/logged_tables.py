@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from tidemark.captures.contract import causes
 from tidemark.captures.contract.log import LogBatch
 from tidemark.captures.contract.table_changes import Cause
 from tidemark.captures.contract.table_events import ChangesPassed, ColumnsChanged, RowsAffected
 from tidemark.captures.mysql.rows.table_map import read_table_name
 from tidemark.captures.mysql.statements.actions import Alteration
+from tidemark.captures.mysql.tables import table_changes
 from tidemark.captures.mysql.tables.bindings import BoundTable
 from tidemark.captures.mysql.tables.captured_tables import CapturedTables
 from tidemark.captures.mysql.tables.logged_table import LoggedTable, logged_table
@@ -84,7 +84,7 @@ class LoggedTables:
         self._known[key] = table
         self._named[table.binding] = table.named
         if table.rekeyed:
-            self.empty(table.binding, batch, causes.KEY)
+            self.empty(table.binding, batch, table_changes.KEY.cause())
         if table.new_schema is not None:
             self._announce(table.binding, table.new_schema, batch)
         return table
@@ -103,10 +103,10 @@ class LoggedTables:
             self._unlogged.suspect(bound.binding)
         for bound in self._unlogged.found(position, self.names_columns):
             # No event has its values, and later rows may have been read by the earlier columns.
-            self.replaced(bound, batch, causes.WITHOUT_A_STATEMENT)
+            self.replaced(bound, batch, table_changes.WITHOUT_A_STATEMENT.cause())
         for bound in self.tables.misled(position):
             logger.warning("%s was altered in a way that is not understood: it is read again", bound.name)
-            self.replaced(bound, batch, causes.NOT_UNDERSTOOD)
+            self.replaced(bound, batch, table_changes.NOT_UNDERSTOOD.cause())
 
     def altered(self, binding: int) -> None:
         """A statement of the log has altered the table."""
@@ -125,7 +125,7 @@ class LoggedTables:
         """
         left_out = self._in_snapshot(table.binding, gtid, position, xid)
         if left_out is None:
-            batch.tell(RowsAffected(table.binding, causes.COUNTED_ROWS))
+            batch.tell(RowsAffected(table.binding, table_changes.COUNTED_ROWS.cause()))
         return left_out is not False
 
     def read_again(
@@ -147,7 +147,7 @@ class LoggedTables:
         fresh, schema = self.tables.adopt(bound.binding, fresh.table.columns)
         batch.tell(ColumnsChanged(bound.binding))
         if fresh.identity != bound.identity:
-            self.empty(bound.binding, batch, causes.KEY)
+            self.empty(bound.binding, batch, table_changes.KEY.cause())
         if marked or schema is not None:
             self._announce(binding, fresh.announced or {}, batch)
         return fresh

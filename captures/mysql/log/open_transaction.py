@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 
 from tidemark.backfill.keys import TouchedKeys
-from tidemark.captures.contract.causes import ROLLED_BACK, UNKNOWN_ROWS
 from tidemark.captures.contract.log import LogBatch, Transaction
 from tidemark.captures.contract.table_events import BadValuesCounted, RowsAffected
 from tidemark.captures.mysql.log.events import Gtid
@@ -13,6 +12,7 @@ from tidemark.captures.mysql.log.prepared_transactions import Prepared
 from tidemark.captures.mysql.rows.row_sink import Sink
 from tidemark.captures.mysql.statements.tokens import Name
 from tidemark.captures.mysql.tables.logged_table import LoggedTable
+from tidemark.captures.mysql.tables.table_changes import ROLLED_BACK, UNKNOWN_ROWS
 from tidemark.captures.mysql.terms.event_bytes import ByteText
 from tidemark.captures.rows.captured_line import opening, origin_members, without_columns
 from tidemark.captures.tables.truncation import Truncation, emptied, ignored
@@ -96,7 +96,7 @@ class OpenTransaction:
     @staticmethod
     def _unknown(table: LoggedTable, batch: LogBatch) -> None:
         """The rows cannot be decoded: the table is read again, and what was read before does not count."""
-        batch.tell(RowsAffected(table.binding, UNKNOWN_ROWS))
+        batch.tell(RowsAffected(table.binding, UNKNOWN_ROWS.cause()))
         if table.touched is not None:
             table.touched.truncate()
 
@@ -112,7 +112,7 @@ class OpenTransaction:
         """The source rolled back rows of the transaction: a backfill replaces what was written of them."""
         held = self.held
         for binding in self.bindings | (set() if held is None else held.bindings):
-            batch.tell(RowsAffected(binding, ROLLED_BACK))
+            batch.tell(RowsAffected(binding, ROLLED_BACK.cause()))
         if held is not None:
             held.events = []
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from tidemark.captures.contract import causes
 from tidemark.captures.contract.log import LogBatch
 from tidemark.captures.contract.table_changes import Cause, Consequence, decided
 from tidemark.captures.contract.table_events import ChangesPassed, RowsAffected, WentAway
@@ -17,6 +16,7 @@ from tidemark.captures.mysql.statements.changes import changes
 from tidemark.captures.mysql.statements.sql_mode import SqlMode
 from tidemark.captures.mysql.statements.temporary import SessionId, TemporaryTables
 from tidemark.captures.mysql.statements.tokens import Name
+from tidemark.captures.mysql.tables import table_changes
 from tidemark.captures.mysql.tables.bindings import BoundTable
 from tidemark.captures.mysql.tables.captured_tables import CapturedTables
 from tidemark.captures.mysql.tables.followed_columns import resolved
@@ -126,11 +126,11 @@ class StatementEffects:
                 case Action.ENSURED if not self._may_be_new(bound, change.name[0], position):
                     pass
                 case Action.CREATED | Action.ENSURED:
-                    self._logged.replaced(bound, batch, causes.MADE_AGAIN)
+                    self._logged.replaced(bound, batch, table_changes.MADE_AGAIN.cause())
                 case Action.PARTITION_GONE if self._on_partition_gone == "warn":
                     _warn_of_partitions(change, where)
                 case Action.PARTITION_GONE:
-                    self._logged.replaced(bound, batch, replace(causes.PARTITION_REMOVED, columns=change.partitions))
+                    self._logged.replaced(bound, batch, table_changes.PARTITION_REMOVED.cause(change.partitions))
                 case Action.REFILLED:
                     self._logged.replaced(bound, batch, _why_refilled(found, change))
                 case Action.VERSIONED:
@@ -236,9 +236,9 @@ class StatementEffects:
             # Rows before this statement were read by the columns, or told apart by the key, that the table had only
             # after it.
             if alteration.primary or (alteration.unique and not bound.by_primary_key):
-                self._logged.empty(binding, batch, causes.KEY)
+                self._logged.empty(binding, batch, table_changes.KEY.cause())
             elif (alteration.of_columns or alteration.unique) and not self._logged.names_columns(binding):
-                self._logged.empty(binding, batch, causes.UNKNOWN_ROWS)
+                self._logged.empty(binding, batch, table_changes.UNKNOWN_ROWS.cause())
             if marked:
                 self._logged.mark(binding, batch)
         if followed is not None:
@@ -246,7 +246,7 @@ class StatementEffects:
             reused = {new for old, new in followed.renamed if not now.captures_alike(old, new)} & now.emitted
             if not (self._logged.names_columns(binding) or now.definitions.knows(followed, where.position)):
                 # Rows before this statement were read by a later definition.
-                self._logged.empty(binding, batch, causes.UNKNOWN_ROWS)
+                self._logged.empty(binding, batch, table_changes.UNKNOWN_ROWS.cause())
         if self._mariadb:
             before = bound.followed if followed is not None else (*bound.defined, *bound.table.columns)
             now.definitions.note_own_types(alteration, before)
@@ -271,10 +271,10 @@ class StatementEffects:
         )
         columns = tuple(sorted({*reused, *converted, *names_of_key}))
         if found is Consequence.EMPTIED:
-            self._logged.empty(binding, batch, replace(causes.KEY_VALUES, columns=columns))
+            self._logged.empty(binding, batch, table_changes.KEY_VALUES.cause(columns))
         if found is Consequence.NOTHING or batch.empties(binding):
             return
-        batch.tell(RowsAffected(binding, replace(causes.COLUMN_VALUES, columns=columns)))
+        batch.tell(RowsAffected(binding, table_changes.COLUMN_VALUES.cause(columns)))
         if reused:
             self._tables.rows_replaced(binding)
         names = ".".join(change.name), where.text, ", ".join(columns)
@@ -318,7 +318,7 @@ class StatementEffects:
         for name, was in before.items():
             bound = self._tables.bound(*name)
             if bound is not None and name != was:
-                self._logged.replaced(bound, batch, causes.MADE_AGAIN)
+                self._logged.replaced(bound, batch, table_changes.MADE_AGAIN.cause())
 
 
 def _warn_of_partitions(change: Change, where: StatementPlace) -> None:
@@ -332,4 +332,4 @@ def _warn_of_partitions(change: Change, where: StatementPlace) -> None:
 def _why_refilled(found: Iterable[Change], change: Change) -> Cause:
     """Why a table may have lost or got rows: a clause of the statement is not known, or it is known to do so."""
     unknown = any(other.alteration.unknown for other in found if other.name == change.name)
-    return causes.NOT_UNDERSTOOD if unknown else causes.ROWS_WITHOUT_EVENTS
+    return (table_changes.NOT_UNDERSTOOD if unknown else table_changes.ROWS_WITHOUT_EVENTS).cause()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 
-from tidemark.captures.contract.causes import ROLLED_BACK
 from tidemark.captures.contract.errors import LostPosition
 from tidemark.captures.contract.log import LogBatch
 from tidemark.captures.contract.table_events import RowsAffected
@@ -22,6 +21,7 @@ from tidemark.captures.mysql.log.transaction_control import Control, ControlStat
 from tidemark.captures.mysql.log.transaction_payload import payload_events
 from tidemark.captures.mysql.log.xa_transactions import XaTransactions, not_recalled
 from tidemark.captures.mysql.tables.captured_tables import CapturedTables
+from tidemark.captures.mysql.tables.table_changes import ROLLED_BACK
 from tidemark.captures.mysql.terms.config import OnPartitionGone, OnStatement
 from tidemark.captures.mysql.terms.event_bytes import ByteText
 from tidemark.captures.mysql.terms.position import LogPosition
@@ -271,7 +271,7 @@ class BinlogLog:
                 written = broken.row_events
             else:
                 for binding in broken.bindings:
-                    batch.tell(RowsAffected(binding, ROLLED_BACK))  # It is no longer in the log.
+                    batch.tell(RowsAffected(binding, ROLLED_BACK.cause()))  # It is no longer in the log.
         self._broken = None
         self._read_to.begun = self._place.file, self._place.event_start
         self._count += 1

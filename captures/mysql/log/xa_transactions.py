@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tidemark.captures.contract.causes import PREPARED_BEFORE
 from tidemark.captures.contract.errors import LostPosition
 from tidemark.captures.contract.log import LogBatch
 from tidemark.captures.contract.table_events import ChangesPassed, RowsAffected
@@ -18,6 +17,7 @@ from tidemark.captures.mysql.log.mapped_rows import MappedRows, TableMaps
 from tidemark.captures.mysql.log.open_transaction import OpenTransaction
 from tidemark.captures.mysql.log.prepared_transactions import Committing, HeldEvent, Prepared
 from tidemark.captures.mysql.log.row_events import ROW_EVENTS
+from tidemark.captures.mysql.tables.table_changes import PREPARED_BEFORE
 from tidemark.captures.mysql.terms.event_bytes import byte_text
 from tidemark.captures.mysql.terms.gtid import Gtids, MysqlGtids
 from tidemark.captures.mysql.terms.position import LogPosition, PreparedPlace
@@ -145,7 +145,7 @@ class XaTransactions:
         if prepared is None:
             # Prepared before the capture. It waits for those that it can see before it reads tables.
             for binding in self._tables.tables.without_prepared():
-                batch.tell(RowsAffected(binding, PREPARED_BEFORE))
+                batch.tell(RowsAffected(binding, PREPARED_BEFORE.cause()))
             return None
         return self._count(transaction, xid, prepared, place, batch)
 

@@ -54,7 +54,7 @@ def changes(text: bytes, schema: str, mode: SqlMode = NONE, *, mariadb: bool = F
 
 
 def _unknown(statement: Tokens) -> list[Change]:
-    return [Change(Action.REFILLED, name) for name in names(statement)]
+    return [Change(Action.REFILLED, name, alteration=Alteration(unknown=True)) for name in names(statement)]
 
 
 def _create(statement: Tokens) -> list[Change]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidemark.captures.contract.causes import COLUMN_VALUES, KEY
+from tidemark.captures.contract.causes import CONFIGURED, KEY
 from tidemark.captures.contract.log import LogBatch
 from tidemark.captures.contract.table_events import ChangesPassed, ColumnsChanged, RowsAffected, SetAside, WentAway
 from tidemark.protocol.errors import SourceError
@@ -28,6 +28,6 @@ def test_a_table_that_is_set_aside_has_its_last_error_in_its_first_place() -> No
 
 def test_only_a_cause_that_empties_a_table_does_so() -> None:
     batch = LogBatch()
-    batch.tell(RowsAffected(0, COLUMN_VALUES))
+    batch.tell(RowsAffected(0, CONFIGURED))
     batch.tell(RowsAffected(1, KEY))
     assert not batch.empties(0) and batch.empties(1)

@@ -10,7 +10,9 @@ import pytest
 
 from tests.captures.mysql.table_chunks import prepare_xa, run
 from tests.captures.session import bindings, session
+from tests.conformance.test_rereads import causes, kept
 from tests.servers.mariadb import Database
+from tidemark.captures.mysql.tables.table_changes import PREPARED_BEFORE
 
 COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 
@@ -77,6 +79,7 @@ def test_a_user_who_may_not_see_prepared_transactions_reads_the_table_again(tabl
             assert values(capture.rows()) == {1: 1, 2: 2}
             run(table, "XA COMMIT 'unseen'")
             capture.until(lambda s: s.done() and values(s.rows()) == {1: 1, 2: 20, 4: 4})
+            assert causes(kept(capture, "t")).keys() == {PREPARED_BEFORE.name}
             # What cannot be read again is not emptied.
             assert {binding for binding, document in capture.documents if document["_meta"]["op"] == "t"} == {0}
             assert any("XA_RECOVER_ADMIN" in line["message"] for line in capture.logs)

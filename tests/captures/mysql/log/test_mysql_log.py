@@ -18,6 +18,8 @@ from tests.captures.mysql.rows.test_table_map import option, strings, table_map_
 from tests.servers.deadline import wait_until
 from tidemark.captures.contract.errors import LostPosition
 from tidemark.captures.contract.log import LogBatch, Transaction
+from tidemark.captures.contract.table_changes import TableChange
+from tidemark.captures.contract.table_events import RowsAffected
 from tidemark.captures.mysql.chunks.snapshot_scans import SnapshotScans
 from tidemark.captures.mysql.log import events
 from tidemark.captures.mysql.log.connection import LIMITS, BinlogConnection, StreamLimits
@@ -26,6 +28,7 @@ from tidemark.captures.mysql.server.session import connect
 from tidemark.captures.mysql.tables.bindings import BoundTable
 from tidemark.captures.mysql.tables.captured_tables import CapturedTables
 from tidemark.captures.mysql.tables.noted_tables import ColumnIdentities
+from tidemark.captures.mysql.tables.table_changes import NOT_UNDERSTOOD, ROLLED_BACK, ROWS_WITHOUT_EVENTS
 from tidemark.captures.mysql.terms.columns import Column, Table
 from tidemark.captures.mysql.terms.config import parse_endpoint, parse_resource
 from tidemark.captures.mysql.terms.gtid import MysqlGtids
@@ -166,6 +169,10 @@ class Reader:
     def emptied(self) -> set[int]:
         """The bindings that are to be emptied and read again."""
         return {event.binding for batch in self.batches for event in batch.events if batch.empties(event.binding)}
+
+    @property
+    def affected(self) -> list[RowsAffected]:
+        return [event for batch in self.batches for event in batch.events if isinstance(event, RowsAffected)]
 
     def close(self) -> None:
         self.log.close()
@@ -381,6 +388,7 @@ def test_a_transaction_that_the_server_did_not_finish_is_replaced_by_a_backfill(
     with binlog_server(log.packets) as server, reading(server) as reader:
         reader.read(log.offset)
         assert reader.emptied == {0}
+        assert {event.cause.name for event in reader.affected} == {ROLLED_BACK.name}
         assert [t.txn for t in reader.transactions] == [f"{SERVER}:12"]
 
 
@@ -418,6 +426,24 @@ def test_the_servers_reason_comes_after_what_it_sent() -> None:
             reader.read()
         assert caught.value.code == "TM-MY-042"
         assert [t.txn for t in reader.transactions] == [f"{SERVER}:11"]
+
+
+@pytest.mark.parametrize(
+    ("statement", "cause"),
+    [
+        (b"FROBNICATE TABLE t", NOT_UNDERSTOOD),
+        (b"ALTER TABLE t FROB", NOT_UNDERSTOOD),
+        (b"ALTER IGNORE TABLE t FROB", NOT_UNDERSTOOD),
+        (b"ALTER TABLE t TRUNCATE PARTITION p", ROWS_WITHOUT_EVENTS),
+    ],
+)
+def test_a_statement_that_is_not_understood_is_named_as_one(statement: bytes, cause: TableChange) -> None:
+    log = LogWriter()
+    log.add(events.GTID, gtid(11))
+    log.add(events.QUERY, query(statement))
+    with binlog_server(log.packets) as server, reading(server) as reader:
+        reader.read(log.offset)
+        assert reader.affected == [RowsAffected(0, cause.cause())]
 
 
 @pytest.mark.parametrize("gone", [b"DROP TABLE t", b"RENAME TABLE t TO u", b"DROP DATABASE shop", b""])
