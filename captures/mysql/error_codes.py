@@ -197,9 +197,9 @@ CODES = (
     ),
     manual(
         "TM-MY-056",
-        "Partitions were dropped, and their rows stay downstream",
+        "Partitions were dropped or exchanged, and rows of theirs stay downstream",
         "The log has no events of these rows, and on_partition_gone is warn. Rows that are deleted before their partition "
-        "is dropped are deleted downstream, too. To have all of them go, run tidemark backfill with --truncate, or set "
+        "is dropped or exchanged are deleted downstream, too. To have all of them go, run tidemark backfill with --truncate, or set "
         "on_partition_gone: reread, which reads the table again each time.",
     ),
 )

@@ -131,7 +131,10 @@ class StatementEffects:
                     _warn_of_partitions(change, where)
                 case Action.PARTITION_GONE:
                     self._logged.replaced(bound, batch, table_changes.PARTITION_REMOVED.cause(change.partitions))
-                case Action.REFILLED:
+                case Action.EXCHANGED if part := bound.partitions.condition(change.partitions[0], position):
+                    _warn_of_partitions(change, where)
+                    batch.follow(bound.binding, table_changes.PARTITION_EXCHANGED.cause(change.partitions, [part]))
+                case Action.REFILLED | Action.EXCHANGED:
                     self._logged.replaced(bound, batch, _why_refilled(found, change))
                 case Action.VERSIONED:
                     self._logged.set_aside(bound.binding, versioned(bound.table.path), batch)

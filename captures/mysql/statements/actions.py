@@ -25,6 +25,8 @@ class Action(StrEnum):
     """It lost or got rows that the log does not have."""
     PARTITION_GONE = "partition gone"
     """It lost all rows of a partition, which the log does not have."""
+    EXCHANGED = "exchanged"
+    """The same, and it got other rows of that partition."""
     RENAMED = "renamed"
     VERSIONED = "versioned"
     """From here on the log has the history of its rows as rows."""
@@ -108,7 +110,7 @@ class Change:
         name: The table; an empty table name stands for the schema.
         new_name: For ``RENAMED``, what it is called now.
         alteration: For ``ALTERED``.
-        partitions: For ``PARTITION_GONE``, which.
+        partitions: For ``PARTITION_GONE`` and ``EXCHANGED``, which.
     """
 
     action: Action

@@ -25,6 +25,8 @@ _CONVERTED = re.compile(rf"CONVERT TO (?:CHARSET|CHAR(?:ACTER)? SET) (?:{NAME}|'
 _GONE = re.compile(
     rf"DROP PARTITION(?: IF EXISTS)? {NAME}(?: , {NAME})*|CONVERT PARTITION {NAME} TO TABLE {NAME}(?: \. {NAME})?"
 )
+_EXCHANGED = re.compile(rf"EXCHANGE PARTITION {NAME} WITH TABLE {NAME}(?: \. {NAME})?(?: WITH VALIDATION)?")
+"""Rows that are checked: others may be of any partition."""
 _MOVED = re.compile(r"(?:TRUNCATE|EXCHANGE|CONVERT|REPAIR|DISCARD|IMPORT) (?:PARTITION|TABLE|TABLESPACE)\b.*")
 """Partitions and files that lose rows or get other ones."""
 _VALUED = re.compile(r"\b(?:DEFAULT (?!NULL\b)|NOT NULL\b|(?:AS|AUTO_INCREMENT|SERIAL)\b)")
@@ -38,6 +40,7 @@ class _Found:
     table: Name
     alteration: Alteration = field(default_factory=Alteration)
     tables: list[Change] = field(default_factory=list)
+    exchanged: list[Change] = field(default_factory=list)
 
     def key(self, clause: str) -> None:
         """Notes what may be the key, or part of it, by the form of a clause."""
@@ -78,7 +81,8 @@ def alter(statement: Tokens) -> list[Change] | None:
     for clause in _clauses(statement):
         if clause.peek() is not END:
             _clause(clause, found)
-    return [Change(Action.ALTERED, name, alteration=found.alteration), *found.tables]
+    # What a partition is for is known until the table is read again as an altered one.
+    return [*found.exchanged, Change(Action.ALTERED, name, alteration=found.alteration), *found.tables]
 
 
 def _clauses(statement: Tokens) -> Iterator[Tokens]:
@@ -150,6 +154,10 @@ def _clause(clause: Tokens, found: _Found) -> None:
         case "DROP" | "CONVERT" if _GONE.fullmatch(text):
             clause.take()
             found.tables.append(Change(Action.PARTITION_GONE, found.table, partitions=_partitions(clause)))
+            _other_tables(verb, clause, found)
+        case "EXCHANGE" if _EXCHANGED.fullmatch(text):
+            clause.take()
+            found.exchanged.append(Change(Action.EXCHANGED, found.table, partitions=(clause.word(),)))
             _other_tables(verb, clause, found)
         case _:
             if _MOVED.fullmatch(text):

@@ -17,6 +17,7 @@ from tidemark.captures.mysql.tables.catalog import await_statements, folded, rea
 from tidemark.captures.mysql.tables.conversions import Definitions
 from tidemark.captures.mysql.tables.document_schema import document_schema
 from tidemark.captures.mysql.tables.layouts import Layout, LayoutParts
+from tidemark.captures.mysql.tables.partitions import Partitions
 from tidemark.captures.mysql.terms.columns import Column, Table
 from tidemark.captures.mysql.terms.config import ResourceConfig
 from tidemark.captures.rows.captured_line import chunk_head, without_columns
@@ -72,6 +73,7 @@ class BoundTable(TableBinding):
             may have later ones.
         identities: What identifies the columns, by name; None where schemas do not say it.
         fills: The constants of the columns that the latest statement added, by name.
+        partitions: Empty with ``on_partition_gone: reread``, where they do not matter.
         unfit: Why it cannot be captured. ``table`` has a name then, and nothing else.
 
     Raises:
@@ -98,6 +100,7 @@ class BoundTable(TableBinding):
     follows: bool = False
     identities: Mapping[str, str] | None = None
     fills: Mapping[str, Json] = field(default_factory=dict)
+    partitions: Partitions = field(default_factory=Partitions)
     unfit: SourceError | None = None
 
     def read(self, table: Table, as_of: int, until: int) -> BoundTable:

@@ -18,6 +18,7 @@ from tidemark.captures.mysql.tables.conversions import Definitions
 from tidemark.captures.mysql.tables.followed_columns import followed, same_names
 from tidemark.captures.mysql.tables.layouts import LayoutParts, layout, read_layout
 from tidemark.captures.mysql.tables.noted_tables import ColumnIdentities, NotedTables
+from tidemark.captures.mysql.tables.partitions import Partitions, conditions
 from tidemark.captures.mysql.tables.prerequisites import definition_failures
 from tidemark.captures.mysql.terms.columns import Column, Table
 from tidemark.captures.mysql.terms.config import EndpointConfig, ResourceConfig
@@ -99,6 +100,7 @@ class CapturedTables:
         """The tables by the catalog. Raises SourceError where none of them can be captured."""
         bound = []
         tables = bound_tables(self._session, resources)
+        parts = [self._conditions(table) for table in tables]
         self._until = end_of_log(self._session)
         for index, (binding, resource, table) in enumerate(zip(bindings, resources, tables, strict=True)):
             unfit = next(definition_failures(self._session, self._config, resource, table), None)
@@ -114,6 +116,7 @@ class CapturedTables:
                 salt=self._config.hash_salt.get_secret_value().encode(),
                 on_bad_value=self._config.on_bad_value,
                 definitions=Definitions(there.columns, self._until, captured=captured),
+                partitions=Partitions(parts[index], self._until),
             )
             bound.append(replace(one.read(there, self._as_of, self._until), unfit=unfit))
         check_any_fit(bound)
@@ -323,12 +326,21 @@ class CapturedTables:
 
     def _bind(self, binding: int, table: Table, as_of: int, fills: Mapping[str, Json] | None = None) -> BoundTable:
         """Binds it to the table. The schema is announced later, when the log shows rows with these columns."""
-        read = self._identified(self._bindings[binding].read(table, as_of, self.end_of_log()))
-        bound = self._bindings[binding] = replace(read, fills=fills or {})
+        with asking(f"reading the partitions of {table.name_in_full}"):
+            parts = self._conditions(table)
+        until = self.end_of_log()
+        read = self._identified(self._bindings[binding].read(table, as_of, until))
+        bound = self._bindings[binding] = replace(read, fills=fills or {}, partitions=Partitions(parts, until))
         self._differing.discard(binding)
         self._doubted.pop(binding, None)
         self.opened.put(bound.opened())
         return bound
+
+    def _conditions(self, table: Table | None) -> Mapping[str, str]:
+        """Those of its partitions, where they matter. Raises pymysql.Error."""
+        if table is None or self._config.on_partition_gone != "warn":
+            return {}
+        return conditions(self._session, table)
 
     def columns_now(self, binding: int) -> tuple[Column, ...] | None:
         """The columns as the catalog has them; None where the table is gone, or left out."""

@@ -108,6 +108,15 @@ PARTITION_GONE = TableChange(
     Consequence.WARNED,
     "TM-MY-056",
 )
+PARTITION_EXCHANGED = TableChange(
+    "partition_exchanged",
+    "a partition is exchanged with `on_partition_gone: warn`, and it is known [which rows it has](#partitions); those "
+    "that it had stay downstream",
+    _STATEMENT,
+    Consequence.PART_READ,
+    "TM-MY-056",
+    avoid="Exchange a partition with an empty table, and insert its rows afterwards.",
+)
 NOT_UNDERSTOOD = TableChange(
     "not_understood",
     "a clause of `ALTER TABLE` that is in neither list, or a statement of another kind that names the table and is not "

@@ -45,6 +45,10 @@ PARTITION_GONE, RENAMED, WRITTEN = Action.PARTITION_GONE, Action.RENAMED, Action
         ("ALTER TABLE t TRUNCATE PARTITION p", [(ALTERED, "d.t"), (REFILLED, "d.t")]),
         ("ALTER TABLE t DROP COLUMN p", [(ALTERED, "d.t")]),
         (
+            "ALTER TABLE t EXCHANGE PARTITION `p` WITH TABLE x.u",
+            [(Action.EXCHANGED, "d.t"), (ALTERED, "d.t"), (REFILLED, "x.u")],
+        ),
+        (
             "ALTER TABLE t EXCHANGE PARTITION p WITH TABLE u WITHOUT VALIDATION",
             [(ALTERED, "d.t"), (REFILLED, "d.t"), (REFILLED, "d.u")],
         ),
