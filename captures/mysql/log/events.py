@@ -12,7 +12,7 @@ import zlib
 from typing import NamedTuple
 from uuid import UUID
 
-from tidemark.captures.mysql.statements.sql_mode import NONE, SqlMode
+from tidemark.captures.mysql.statements.tokens import NO_MODE, SqlMode
 from tidemark.captures.mysql.terms.event_bytes import ByteText, lenenc
 from tidemark.captures.mysql.terms.transaction_ids import xa_id
 from tidemark.protocol.errors import SourceError
@@ -273,7 +273,7 @@ def client_collation(variables: bytes) -> int | None:
 def sql_mode(variables: bytes) -> SqlMode:
     """That in which a statement was carried out; none where its event does not say."""
     at = _variable_at(variables, _SQL_MODE)
-    return NONE if at is None else SqlMode(int.from_bytes(variables[at : at + 8], "little"))
+    return NO_MODE if at is None else SqlMode(int.from_bytes(variables[at : at + 8], "little"))
 
 
 def used_databases(variables: bytes) -> list[str] | None:

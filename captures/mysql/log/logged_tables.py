@@ -14,7 +14,7 @@ from tidemark.captures.mysql.tables import table_changes
 from tidemark.captures.mysql.tables.bindings import BoundTable
 from tidemark.captures.mysql.tables.captured_tables import CapturedTables
 from tidemark.captures.mysql.tables.logged_table import LoggedTable, logged_table
-from tidemark.captures.mysql.tables.unlogged_alterations import UnloggedAlterations
+from tidemark.captures.mysql.terms.columns import Column
 from tidemark.protocol.codec import encode
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.messages import JsonObject, SourcedSchema
@@ -23,6 +23,9 @@ logger = logging.getLogger(__name__)
 
 _REMEMBERED = 10_000
 """The most TABLE_MAP events that are remembered."""
+
+_LOOKS = 10
+"""The most tables that are looked at in one turn, because the log waits meanwhile."""
 
 InSnapshot = Callable[[int, str, int, str], bool | None]
 """Whether the snapshot of a table without a key, by its binding, has what a transaction did; None if that is unknown.
@@ -48,7 +51,7 @@ class LoggedTables:
     def __init__(self, tables: CapturedTables, in_snapshot: InSnapshot, *, names_columns: bool, mariadb: bool) -> None:
         self.tables = tables
         self._in_snapshot = in_snapshot
-        self._unlogged = UnloggedAlterations(tables)
+        self._unlogged = _UnloggedAlterations(tables)
         self._mariadb = mariadb
         self._names_columns = names_columns
         self._named: dict[int, bool] = {}
@@ -186,3 +189,73 @@ class LoggedTables:
     def forget(self) -> None:
         """Forgets all tables: the next events define them again."""
         self._known.clear()
+
+
+class _UnloggedAlterations:
+    """Finds tables that a session with ``sql_log_bin = 0`` altered: the log has neither the statement nor new values.
+
+    From then on the log names the table by another number, as it does whenever the server opens a table again. So each
+    new number leads to a look at the catalog. A difference that no statement up to the end of the log explains was not
+    logged.
+
+    Args:
+        tables: The captured tables.
+    """
+
+    def __init__(self, tables: CapturedTables) -> None:
+        self._tables = tables
+        self._numbers: dict[int, bytes] = {}
+        self._suspects: set[int] = set()
+        self._differ: dict[int, tuple[tuple[Column, ...], int, int]] = {}
+
+    def mapped(self, binding: int, number: bytes, *, as_known: bool) -> None:
+        """The log names a table by this number.
+
+        Args:
+            as_known: It also names the columns, and they are those that were known.
+        """
+        before = self._numbers.get(binding)
+        if before != number:
+            self._numbers[binding] = number
+            if before is not None or not as_known:
+                self._suspects.add(binding)
+
+    def suspect(self, binding: int) -> None:
+        """The table is looked at even if its number stays the same."""
+        self._suspects.add(binding)
+
+    def replaced(self, binding: int) -> None:
+        """The whole table is read again."""
+        self._suspects.discard(binding)
+        self._differ.pop(binding, None)
+
+    def found(self, position: int, named: Callable[[int], bool]) -> list[BoundTable]:
+        """The tables that were altered without a statement in the log.
+
+        Args:
+            position: The log was read up to here.
+            named: Whether the log names the columns of a table.
+
+        Raises:
+            SourceError: The server cannot be asked.
+        """
+        for binding in sorted(self._suspects)[:_LOOKS]:
+            self._suspects.discard(binding)
+            columns = self._tables.columns_now(binding)
+            if columns is not None and not self._tables[binding].definitions.settled(columns):
+                self._differ[binding] = columns, position, self._tables.end_of_log()
+        found = []
+        for binding, (columns, since, end) in list(self._differ.items()):
+            if position < end:
+                continue
+            del self._differ[binding]
+            bound = self._tables[binding]
+            if bound.definitions.unexplained(
+                columns,
+                since,
+                key=bound.key,
+                of_values=bound.emitted if named(binding) else None,
+                tinyint1_as_bool=bound.tinyint1_as_bool,
+            ):
+                found.append(bound)
+        return found

@@ -13,9 +13,8 @@ from tidemark.captures.mysql.log.events import THREAD_SPECIFIC, Query, client_co
 from tidemark.captures.mysql.log.logged_tables import LoggedTables
 from tidemark.captures.mysql.statements.actions import UNREAD, WRITES, Action, Alteration, Change
 from tidemark.captures.mysql.statements.changes import changes
-from tidemark.captures.mysql.statements.sql_mode import SqlMode
 from tidemark.captures.mysql.statements.temporary import SessionId, TemporaryTables
-from tidemark.captures.mysql.statements.tokens import Name
+from tidemark.captures.mysql.statements.tokens import Name, SqlMode
 from tidemark.captures.mysql.tables import table_changes
 from tidemark.captures.mysql.tables.bindings import BoundTable
 from tidemark.captures.mysql.tables.captured_tables import CapturedTables

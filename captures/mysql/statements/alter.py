@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tidemark.captures.mysql.statements.actions import Action, Alteration, Change, single
-from tidemark.captures.mysql.statements.clause_forms import COLUMN, NAME, form
-from tidemark.captures.mysql.statements.keeping_clauses import DEFAULTS, keeping
+from tidemark.captures.mysql.statements.keeping_clauses import COLUMN, DEFAULTS, NAME, form, keeping
 from tidemark.captures.mysql.statements.tokens import END, Name, Token, Tokens
 
 _OWN = ("UUID", "INET4", "INET6", "JSON", "VECTOR")

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from tidemark.captures.mysql.statements.actions import Action, Alteration, Change, single
 from tidemark.captures.mysql.statements.alter import alter
-from tidemark.captures.mysql.statements.sql_mode import NONE, SqlMode
-from tidemark.captures.mysql.statements.tokens import END, Tokens, statement_tokens
+from tidemark.captures.mysql.statements.tokens import END, NO_MODE, SqlMode, Tokens, statement_tokens
 from tidemark.captures.mysql.statements.writes import WRITES, anything, names
 
 _OBJECTS = """
@@ -33,7 +32,7 @@ _NO_TABLES = {"", *_VERBS.split()}
 them as they are. What they carry out besides, such as the rows of BINLOG, is in the log on its own."""
 
 
-def changes(text: bytes, schema: str, mode: SqlMode = NONE, *, mariadb: bool = False) -> list[Change]:
+def changes(text: bytes, schema: str, mode: SqlMode = NO_MODE, *, mariadb: bool = False) -> list[Change]:
     """What a statement changes.
 
     Args:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-
-from tidemark.captures.mysql.statements.sql_mode import NONE, SqlMode
+from enum import IntFlag
 
 _TOKEN = r"""
     (?P<blank>[ \t\n\v\f\r]+ | (?:--(?=[\x00-\x20\x7f]|\Z)|\#)[^\n\0]* | /\*(?!{executed})(?s:.*?)(?:\*/|(?=\0)|\Z))
@@ -28,6 +27,29 @@ _CUT = "\0"
 
 Name = tuple[str, str]
 """Schema and table."""
+
+
+class SqlMode(IntFlag):
+    """The ``sql_mode`` of a statement, as far as it decides what it means, with the bits of both servers' logs."""
+
+    ANSI_QUOTES = 1 << 2
+    """What is in double quotes is a name."""
+    NO_AUTO_VALUE_ON_ZERO = 1 << 19
+    """0 in a column that counts up stays 0."""
+    NO_BACKSLASH_ESCAPES = 1 << 20
+    """A backslash in a string is a character like others."""
+    STRICT_TRANS_TABLES = 1 << 21
+    STRICT_ALL_TABLES = 1 << 22
+    PAD_CHAR_TO_FULL_LENGTH = 1 << 31
+    """A ``char`` is read with the spaces at its end, also by an ALTER that makes another type of it."""
+
+    @property
+    def strict(self) -> bool:
+        """A statement fails rather than to change a value that does not fit."""
+        return bool(self & (SqlMode.STRICT_TRANS_TABLES | SqlMode.STRICT_ALL_TABLES))
+
+
+NO_MODE = SqlMode(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +139,7 @@ class Tokens:
         return left
 
 
-def statement_tokens(text: bytes, schema: str, mode: SqlMode = NONE, *, mariadb: bool = False) -> Tokens:
+def statement_tokens(text: bytes, schema: str, mode: SqlMode = NO_MODE, *, mariadb: bool = False) -> Tokens:
     """The tokens of a statement in UTF-8; of a very long one those of its beginning, and a mark of no meaning.
 
     Args:

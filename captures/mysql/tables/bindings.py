@@ -16,7 +16,7 @@ from tidemark.captures.mysql.server.session import Session
 from tidemark.captures.mysql.tables.catalog import await_statements, folded, read_tables
 from tidemark.captures.mysql.tables.conversions import Definitions
 from tidemark.captures.mysql.tables.document_schema import document_schema
-from tidemark.captures.mysql.tables.layouts import Layout, LayoutParts
+from tidemark.captures.mysql.tables.layouts import Layout
 from tidemark.captures.mysql.tables.partitions import Partitions
 from tidemark.captures.mysql.terms.columns import Column, Table
 from tidemark.captures.mysql.terms.config import ResourceConfig
@@ -148,12 +148,13 @@ class BoundTable(TableBinding):
             past.pop(column.name, None)
         return replace(self, table=table, past=past)
 
-    def layout(self, position: int) -> LayoutParts:
+    def layout(self, position: int) -> Layout:
         """The state's description of its rows, for a log that was read to ``position``."""
         as_of, until = (each if each > position else 0 for each in (self.as_of, self.until))
         follows = self.follows and until > 0
         columns = self.table.columns if follows else self.defined
-        return columns, {**self.past, **self.definitions.own}, as_of, until, follows
+        past = (each for each in {**self.past, **self.definitions.own}.values() if each.log_says_less)
+        return Layout(columns, True, as_of, until, tuple(past), follows)
 
     @property
     def captured(self) -> tuple[Column, ...]:

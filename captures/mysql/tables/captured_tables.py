@@ -16,13 +16,14 @@ from tidemark.captures.mysql.tables.catalog import folded
 from tidemark.captures.mysql.tables.constants import constants
 from tidemark.captures.mysql.tables.conversions import Definitions
 from tidemark.captures.mysql.tables.followed_columns import followed, same_names
-from tidemark.captures.mysql.tables.layouts import LayoutParts, layout, read_layout
+from tidemark.captures.mysql.tables.layouts import Layout, read_layout
 from tidemark.captures.mysql.tables.noted_tables import ColumnIdentities, NotedTables
 from tidemark.captures.mysql.tables.partitions import Partitions, conditions
 from tidemark.captures.mysql.tables.prerequisites import definition_failures
 from tidemark.captures.mysql.terms.columns import Column, Table
 from tidemark.captures.mysql.terms.config import EndpointConfig, ResourceConfig
 from tidemark.captures.mysql.values.charsets import Charsets
+from tidemark.captures.tables.altered_tables import AlteredTables
 from tidemark.captures.tables.opened_tables import OpenedTables
 from tidemark.captures.tables.table_binding import check_any_fit
 from tidemark.captures.tables.truncation import Truncation
@@ -74,16 +75,15 @@ class CapturedTables:
         self._as_of = end_of_log(self._session)
         self._bindings = self._bound(bindings, resources, layouts)
         self._by_name = {self._folded(*b.table.path): b.binding for b in self._bindings}
-        self._differing: set[int] = set()
-        self._layouts: dict[int, tuple[LayoutParts, str]] = {}
+        self._doubted = AlteredTables()
+        self._layouts: dict[int, tuple[Layout, str]] = {}
         for bound in self._bindings:
             text = layouts.get(bound.state_key)
             if bound.unfit is None and text:
                 resumed = self._bindings[bound.binding] = bound.resumed(read_layout(text))
                 if resumed.table.columns != bound.table.columns:
-                    self._differing.add(bound.binding)
+                    self._doubted.add(bound.binding, self._until)
         self.charsets = Charsets(session)
-        self._doubted: dict[int, int] = {}  # By binding, where the log ended when it was looked at; 0 before that.
         self._following: set[int] = set()
         self._left_out = {bound.binding for bound in self._bindings if bound.unfit is not None}
         self._returning: dict[int, tuple[tuple[object, ...], int]] = {}
@@ -160,13 +160,12 @@ class CapturedTables:
 
     def layout(self, binding: int, position: int) -> str:
         """See ``tidemark.captures.contract.capabilities.RemembersLayouts``."""
-        parts = self._bindings[binding].layout(position)
-        known = self._layouts.get(binding)
-        if known is None or known[0][0] is not parts[0] or known[0][1:] != parts[1:]:
-            columns, past, as_of, until, follows = parts
-            text = layout(columns, past.values(), as_of=as_of, until=until, follows=follows)
-            known = self._layouts[binding] = parts, text
-        return known[1]
+        now = self._bindings[binding].layout(position)
+        before, text = self._layouts.get(binding, (None, ""))
+        if before is None or before.columns is not now.columns or before != now:
+            text = now.text()
+            self._layouts[binding] = now, text
+        return text
 
     def _announce(self, binding: int) -> None:
         """Notes the schema that the engine has announced."""
@@ -187,7 +186,7 @@ class CapturedTables:
 
     def found_altered(self, binding: int) -> None:
         """See ``tidemark.captures.contract.source.Source``, also for the methods below."""
-        self._doubted.setdefault(binding, 0)
+        self._doubted.add(binding)
 
     def unfit(self, binding: int) -> SourceError | None:
         found = self._present(self._bindings[binding])
@@ -331,8 +330,7 @@ class CapturedTables:
         until = self.end_of_log()
         read = self._identified(self._bindings[binding].read(table, as_of, until))
         bound = self._bindings[binding] = replace(read, fills=fills or {}, partitions=Partitions(parts, until))
-        self._differing.discard(binding)
-        self._doubted.pop(binding, None)
+        self._doubted.forget(binding)
         self.opened.put(bound.opened())
         return bound
 
@@ -354,14 +352,8 @@ class CapturedTables:
     def doubted(self) -> list[BoundTable]:
         """Those in which chunks found other columns, and of which the log has told nothing up to its end."""
         position = self._until if self._log is None else self._log.position
-        found = set(self._differing) if position >= self._until else set()
-        self._differing -= found
-        for binding, end in list(self._doubted.items()):
-            end = self._doubted[binding] = end or self.end_of_log()
-            if position >= end:
-                found = found | {binding}
-                del self._doubted[binding]
-        return [self._bindings[binding] for binding in sorted(found - self._left_out)]
+        due = sorted(self._doubted.due(position, self.end_of_log))
+        return [self._bindings[binding] for binding in due if binding not in self._left_out]
 
     def end_of_log(self) -> int:
         """Where the server's log ends now."""

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from tidemark.captures.mysql.statements.actions import Alteration
-from tidemark.captures.mysql.statements.sql_mode import NONE, SqlMode
+from tidemark.captures.mysql.statements.tokens import NO_MODE, SqlMode
 from tidemark.captures.mysql.terms.columns import UNICODE, Column
 from tidemark.captures.mysql.terms.quoting import quoted_name
 from tidemark.captures.mysql.values.types import form
@@ -225,7 +225,7 @@ def _same(before: Column, now: Column, exactly: bool, *, tinyint1_as_bool: bool)
     """Whether earlier rows mean the same; ``exactly``: even if they are read by the other definition."""
     if (same := _as_any_version(before) == _as_any_version(now)) and before.expression == now.expression:
         return True
-    return (same or not exactly) and keeps_values(before, now, mode=NONE, tinyint1_as_bool=tinyint1_as_bool)
+    return (same or not exactly) and keeps_values(before, now, mode=NO_MODE, tinyint1_as_bool=tinyint1_as_bool)
 
 
 def _as_any_version(column: Column) -> Column:

@@ -7,8 +7,7 @@ how a statement that alters the table converts values: that takes the definition
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, fields
 
 import msgspec
 
@@ -21,8 +20,7 @@ _NOT_KEPT = frozenset(("salt", "on_bad_value", "description"))
 _DEFAULTS = {each.name: each.default for each in fields(Column) if each.name not in _NOT_KEPT}
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(msgspec.Struct, frozen=True):
     """The columns of a table.
 
     Attributes:
@@ -37,54 +35,29 @@ class Layout:
     """
 
     columns: tuple[Column, ...]
-    complete: bool
+    complete: bool = False
     as_of: int = 0
     until: int = 0
     past: tuple[Column, ...] = ()
     follows: bool = False
 
+    def text(self) -> str:
+        """For the state. Members but ``columns`` are left out that are empty."""
+        members = msgspec.structs.asdict(self) | {name: [*map(_members, getattr(self, name))] for name in _OF_COLUMNS}
+        return msgspec.json.encode({name: each for name, each in members.items() if each or name == "columns"}).decode()
 
-LayoutParts = tuple[tuple[Column, ...], dict[str, Column], int, int, bool]
-"""What the text of a layout is made of: columns, those of before by name, ``as_of``, ``until`` and ``follows``."""
 
-
-def layout(columns: Iterable[Column], past: Iterable[Column], *, as_of: int, until: int, follows: bool = False) -> str:
-    """The text of a layout.
-
-    Args:
-        columns: Of the table.
-        past: Those that it had before.
-        as_of: As of ``Layout``.
-        until: The same.
-        follows: The same.
-    """
-    members: dict[str, object] = {"columns": list(map(_members, columns)), "complete": True}
-    if gone := [_members(column) for column in past if column.log_says_less]:
-        members["past"] = gone
-    if as_of:
-        members["as_of"] = as_of
-    if until:
-        members["until"] = until
-    if follows:
-        members["follows"] = True
-    return msgspec.json.encode(members).decode()
+_OF_COLUMNS = ("columns", "past")
 
 
 def read_layout(text: str) -> Layout:
-    """The inverse of ``layout``. Raises ProtocolError ``TM-PRO-003``."""
+    """The inverse of ``Layout.text``. Raises ProtocolError ``TM-PRO-003``."""
     try:
-        found = msgspec.json.decode(text, type=dict[str, object])
-        as_of = msgspec.convert(found.get("as_of", 0), int)
-        return Layout(
-            msgspec.convert(found["columns"], tuple[Column, ...]),
-            found.get("complete") is True,
-            as_of,
-            msgspec.convert(found.get("until", as_of), int),  # Earlier versions had only the one.
-            msgspec.convert(found.get("past", ()), tuple[Column, ...]),
-            msgspec.convert(found.get("follows", False), bool),
-        )
-    except (msgspec.MsgspecError, KeyError):
+        found = msgspec.json.decode(text, type=Layout)
+    except msgspec.MsgspecError:
         raise ProtocolError("TM-PRO-003", "open.state: a layout of a table that this connector did not write") from None
+    # Earlier versions had only the one position.
+    return found if found.until else msgspec.structs.replace(found, until=found.as_of)
 
 
 def _members(column: Column) -> dict[str, object]:

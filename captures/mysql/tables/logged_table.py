@@ -263,6 +263,8 @@ _PLAIN = {
     table_map.TIMESTAMP: "timestamp",
     table_map.JSON: "json",
     table_map.VECTOR: "vector",
+    table_map.ENUM: "enum",
+    table_map.SET: "set",
 }
 _FRACTIONS = {table_map.TIME2: "time", table_map.DATETIME2: "datetime", table_map.TIMESTAMP2: "timestamp"}
 _WITHOUT_FRACTION = frozenset((table_map.TIME, table_map.DATETIME, table_map.TIMESTAMP))
@@ -290,10 +292,6 @@ def fits(logged: LoggedColumn, column: Column) -> bool:
             return name == "decimal" and (logged.size, logged.scale) == (column.precision, column.scale or 0)
         case table_map.BIT:
             return name == "bit" and logged.size == column.length
-        case table_map.ENUM:
-            return name == "enum"
-        case table_map.SET:
-            return name == "set"
         case table_map.GEOMETRY:
             return form(column) is Form.GEOMETRY
         case table_map.STRING:
@@ -320,8 +318,6 @@ def described(logged: LoggedColumn, recode_of: RecodeOf) -> Column:
         **_FRACTIONS,
         table_map.NEWDECIMAL: "decimal",
         table_map.BIT: "bit",
-        table_map.ENUM: "enum",
-        table_map.SET: "set",
         table_map.GEOMETRY: "geometry",
         table_map.STRING: "char" if text else "binary",
         table_map.VARCHAR: "varchar" if text else "varbinary",

@@ -41,8 +41,9 @@ from tidemark.captures.postgres.tables_that_change.comparison import (
 )
 from tidemark.captures.postgres.tables_that_change.logged_tables import as_logged, has_another_key, lacks_the_key
 from tidemark.captures.postgres.tables_that_change.opening import opened_bindings, undecodable
-from tidemark.captures.postgres.tables_that_change.shown_changes import AlteredTables, ShownNames
+from tidemark.captures.postgres.tables_that_change.shown_changes import ShownNames
 from tidemark.captures.rows.captured_line import origin_members
+from tidemark.captures.tables.altered_tables import AlteredTables
 from tidemark.captures.tables.opened_tables import OpenedTables
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.messages import Binding, JsonObject

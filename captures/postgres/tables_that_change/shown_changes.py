@@ -10,7 +10,7 @@ Where schemas have the identities of columns, names do not matter. Then ``told``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -30,41 +30,10 @@ from tidemark.captures.postgres.tables.rewrite_messages import Reason
 from tidemark.captures.postgres.tables.table_contract import ShownPartition
 from tidemark.captures.postgres.tables_that_change.column_identities import noted_columns
 from tidemark.captures.postgres.values.enum_labels import EnumLabels
+from tidemark.captures.tables.altered_tables import AlteredTables
 
 _TEXTS = frozenset((25, 1043))
 """text and varchar: one becomes the other without a change of any value, if the rows are not rewritten."""
-
-
-class AlteredTables:
-    """Tables that were found altered before the log has shown it, which only changes of their rows make it do.
-
-    They are kept until the log was read to where they were altered.
-    """
-
-    def __init__(self) -> None:
-        # By binding, where the server's log ended after the change; None until that was asked.
-        self._ends: dict[int, int | None] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._ends)
-
-    def add(self, binding: int) -> None:
-        """The table of this binding is not what the log has shown."""
-        self._ends.setdefault(binding, None)
-
-    def due(self, position: int, now: Callable[[], int]) -> list[int]:
-        """The bindings whose rows of before the change have all been read from the log. They are forgotten here.
-
-        Args:
-            position: How far the log was read.
-            now: Where the server's log ends. The change was committed when it was found, so it lies before that.
-        """
-        if found := [binding for binding, end in self._ends.items() if end is None]:
-            self._ends.update(dict.fromkeys(found, now()))
-        passed = [binding for binding, end in self._ends.items() if end is not None and position >= end]
-        for binding in passed:
-            del self._ends[binding]
-        return passed
 
 
 class ShownNames:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tidemark.captures.mysql.statements.actions import Alteration
-from tidemark.captures.mysql.statements.sql_mode import NONE, SqlMode
+from tidemark.captures.mysql.statements.tokens import NO_MODE, SqlMode
 from tidemark.captures.mysql.tables.conversions import Definitions, keeps_values
 from tidemark.captures.mysql.terms.columns import Column
 
@@ -94,7 +94,7 @@ CONVERTED = [
     ],
 )
 def test_definitions(before: Column, now: Column, kept: tuple[bool, bool], strict: bool) -> None:
-    mode = STRICT if strict else NONE
+    mode = STRICT if strict else NO_MODE
     assert keeps_values(before, now, mode=mode, tinyint1_as_bool=True) == kept[not strict]
 
 

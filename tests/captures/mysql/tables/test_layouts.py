@@ -14,7 +14,7 @@ from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.table_chunks import run
 from tests.captures.session import bindings, session
 from tests.servers.mariadb import Database
-from tidemark.captures.mysql.tables.layouts import Layout, layout, read_layout
+from tidemark.captures.mysql.tables.layouts import Layout, read_layout
 from tidemark.captures.mysql.terms.columns import Column
 from tidemark.protocol.errors import ProtocolError
 
@@ -197,9 +197,12 @@ def test_the_text_of_a_layout() -> None:
         Column("u", "uuid"),
         Column("j", "longtext", charset="utf8mb4", json=True),
     )
-    assert read_layout(layout(columns, (), as_of=7, until=9)) == Layout(columns, True, 7, 9)
-    past = Column("gone", "inet6"), Column("number", "int")
-    assert read_layout(layout(columns, past, as_of=0, until=0)) == Layout(columns, True, past=past[:1])
+    for layout in (Layout(columns, True, 7, 9), Layout(columns, True, past=(Column("gone", "inet6"),), follows=True)):
+        assert read_layout(layout.text()) == layout
+    assert Layout((Column("u", "uuid"),), True, 7, 9).text() == (
+        '{"columns":[{"name":"u","data_type":"uuid"}],"complete":true,"as_of":7,"until":9}'
+    )
+    assert read_layout('{"columns":[],"complete":true,"as_of":7}') == Layout((), True, 7, 7)
     assert read_layout('{"columns":[{"name":"u","data_type":"uuid"}]}') == Layout((Column("u", "uuid"),), False)
     for text in ("", "[]", '{"columns":[{"nam":1}]}', '{"columns":3}'):
         with pytest.raises(ProtocolError, match="TM-PRO-003"):

@@ -8,12 +8,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.servers.mariadb import Database
-from tidemark.captures.mysql.statements.sql_mode import NONE, SqlMode
-from tidemark.captures.mysql.statements.tokens import statement_tokens
+from tidemark.captures.mysql.statements.tokens import NO_MODE, SqlMode, statement_tokens
 
 BLANKS = [" ", "\t", "\n", "\r\n", "\v", "\f", "/* a , ' */", "/**/", "# ' \" `\n", "-- ' \" `\n", "--\n", "--\t,\n"]
 ANSI, PLAIN = SqlMode.ANSI_QUOTES, SqlMode.NO_BACKSLASH_ESCAPES
-MODES = [NONE, ANSI, PLAIN, ANSI | PLAIN]
+MODES = [NO_MODE, ANSI, PLAIN, ANSI | PLAIN]
 WORDS = ["ALTER", "a1", "t$_", "7", "é", "表"]
 MARKS = ["(", ")", ",", ".", "=", "-", "*", "@", ";"]
 CONTENT = st.text("ab,'\"`\\()*/-# \n\u00e9", max_size=6)
@@ -35,7 +34,7 @@ def written(kind: str, text: str, mode: SqlMode, quote: str) -> str:
     return f"{quote}{text.replace(quote, quote * 2)}{quote}"
 
 
-def read(text: str, mode: SqlMode = NONE, *, mariadb: bool = True) -> Parts:
+def read(text: str, mode: SqlMode = NO_MODE, *, mariadb: bool = True) -> Parts:
     found = statement_tokens(text.encode(), "d", mode, mariadb=mariadb).rest()
     return [(token.kind, token.text) for token in found]
 
@@ -52,7 +51,7 @@ TOKENS = st.one_of(
 )
 
 
-@example([(("mark", "*"), "/**/", "'")], NONE, "/*!")
+@example([(("mark", "*"), "/**/", "'")], NO_MODE, "/*!")
 @given(
     st.lists(st.tuples(TOKENS, st.sampled_from(BLANKS), st.sampled_from(["'", '"']))),
     st.sampled_from(MODES),
