@@ -109,6 +109,19 @@ class TableChange:
     keys_stay: bool = False
     altered: bool = True
 
+    @classmethod
+    def of(cls, cause: Cause, what: str, noticed: str) -> TableChange:
+        """The row of a cause that databases share."""
+        return cls(
+            cause.name,
+            what,
+            noticed,
+            cause.consequence,
+            avoid=cause.avoid,
+            keys_stay=cause.keys_stay,
+            altered=cause.altered,
+        )
+
     def cause(self, columns: Iterable[str] = (), parts: Iterable[str] = ()) -> Cause:
         """The change as the cause of a reread."""
         stay = self.keys_stay or self.consequence < Consequence.EMPTIED

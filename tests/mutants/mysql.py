@@ -193,4 +193,11 @@ MYSQL = (
         (_KEYLESS,),
         of="truncates are overlooked where rows have no keys",
     ),
+    # Partitions.
+    Mutant(
+        "a partition's rows are those of its definition of now",
+        "captures/mysql/tables/partitions.py",
+        ("if position > self.until else", "if position else"),
+        (f"{_MYSQL}/tables_that_change/test_exchanged_partitions.py",),
+    ),
 )

@@ -52,36 +52,26 @@ COLUMN_VALUES = TableChange(
     Consequence.READ_AGAIN,
     avoid="Add the column with a constant default; or add another column, and fill it by UPDATE.",
 )
-INCLUDED = TableChange(
-    "included",
+INCLUDED = TableChange.of(
+    causes.CONFIGURED,
     "a column is no longer in `exclude`, or is hashed or no longer hashed",
     "the next start",
-    Consequence.READ_AGAIN,
-    avoid=causes.CONFIGURED.avoid,
-    altered=False,
 )
-PUT_BACK = TableChange(
-    "put_back",
+PUT_BACK = TableChange.of(
+    causes.PUT_BACK,
     "it was removed from the capture file and added again",
     "the next start",
-    Consequence.EMPTIED,
-    avoid=causes.PUT_BACK.avoid,
-    altered=False,
 )
-KEY = TableChange(
-    "key",
+KEY = TableChange.of(
+    causes.KEY,
     "the key's columns, their exact types, or their order (a collation, an enum's labels)",
     f"{_STATEMENT}; if the capture was stopped then, the next start",
-    Consequence.EMPTIED,
-    avoid=causes.KEY.avoid,
 )
-KEY_VALUES = TableChange(
-    "key_values",
+KEY_VALUES = TableChange.of(
+    causes.KEY_VALUES,
     "values of the key, as of a column above; a column of the key that is dropped and added again, renamed, or "
     "swapped with another",
     _STATEMENT,
-    Consequence.EMPTIED,
-    avoid=causes.KEY_VALUES.avoid,
 )
 ROWS_WITHOUT_EVENTS = TableChange(
     "rows_without_events",
@@ -93,13 +83,10 @@ ROWS_WITHOUT_EVENTS = TableChange(
     "TABLE.",
     keys_stay=True,
 )
-PARTITION_REMOVED = TableChange(
-    "partition_removed",
+PARTITION_REMOVED = TableChange.of(
+    causes.PARTITION_REMOVED,
     "a partition is dropped, or becomes a table",
     _STATEMENT,
-    Consequence.EMPTIED,
-    avoid=causes.PARTITION_REMOVED.avoid,
-    keys_stay=True,
 )
 PARTITION_GONE = TableChange(
     "partition_gone",
@@ -125,13 +112,11 @@ NOT_UNDERSTOOD = TableChange(
     Consequence.EMPTIED,
     avoid="Alter the table with one statement at a time, each in its usual form.",
 )
-MADE_AGAIN = TableChange(
-    "made_again",
+MADE_AGAIN = TableChange.of(
+    causes.MADE_AGAIN,
     "another table takes the name: `RENAME`, names that are swapped (also between captured tables, and at the end "
     "of gh-ost and pt-online-schema-change), `CREATE TABLE` after `DROP TABLE`, `CREATE OR REPLACE TABLE`",
     _STATEMENT,
-    Consequence.EMPTIED,
-    avoid=causes.MADE_AGAIN.avoid,
 )
 WITHOUT_A_STATEMENT = TableChange(
     "without_a_statement",
@@ -165,13 +150,10 @@ PREPARED_BEFORE = TableChange(
     avoid="End prepared transactions before a capture of their tables begins.",
     altered=False,
 )
-COUNTED_ROWS = TableChange(
-    "counted_rows",
+COUNTED_ROWS = TableChange.of(
+    causes.COUNTED_ROWS,
     "it has no key, and it is not known whether its snapshot has a transaction",
     "the transaction in the log",
-    Consequence.EMPTIED,
-    avoid=causes.COUNTED_ROWS.avoid,
-    altered=False,
 )
 TRUNCATED = TableChange("truncated", "`TRUNCATE TABLE`: see `truncate`", _STATEMENT, Consequence.NOTHING)
 TEMPORARY = TableChange(

@@ -11,6 +11,7 @@ from tests.conformance.test_on_alter import order, refused
 from tests.conformance.test_rereads import causes, said
 from tests.conformance.test_rereads import kept as noted
 from tests.servers.mariadb import Database
+from tidemark.captures.mysql.tables.table_changes import PARTITION_REMOVED
 
 COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 SECONDS = 60
@@ -29,7 +30,7 @@ def test_rows_are_gone_and_keys_are_what_they_were(binlog_database: Database) ->
         capture.until(Session.done)
         run(binlog_database, "ALTER TABLE t DROP PARTITION p0", "UPDATE t SET a = 0 WHERE id = 11")
         capture.until(lambda c: bool(noted(c, "t").get("put_off")) and bool(said(c, "t")), SECONDS)
-        assert causes(noted(capture, "t")) == {"partition_removed": ["p0"]} and aside_of(capture, "t") is None
+        assert causes(noted(capture, "t")) == {PARTITION_REMOVED.name: ["p0"]} and aside_of(capture, "t") is None
         capture.until(lambda c: c.rows()[(11,)]["a"] == 0, SECONDS)
         assert (1,) in capture.rows()
         order(capture, 1, keep=True)
