@@ -132,7 +132,9 @@ class StatementEffects:
                     self._logged.replaced(bound, batch, table_changes.PARTITION_REMOVED.cause(change.partitions))
                 case Action.EXCHANGED if part := bound.partitions.condition(change.partitions[0], position):
                     _warn_of_partitions(change, where)
-                    batch.follow(bound.binding, table_changes.PARTITION_EXCHANGED.cause(change.partitions, [part]))
+                    batch.tell(
+                        RowsAffected(bound.binding, table_changes.PARTITION_EXCHANGED.cause(change.partitions, [part]))
+                    )
                 case Action.REFILLED | Action.EXCHANGED:
                     self._logged.replaced(bound, batch, _why_refilled(found, change))
                 case Action.VERSIONED:
