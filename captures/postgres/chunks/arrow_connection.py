@@ -12,6 +12,7 @@ import os
 import socket
 import stat
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -46,20 +47,19 @@ class ArrowConnection:
     """
 
     def __init__(self, endpoint: ReaderEndpoint, limits: ChunkLimits) -> None:
-        self._limits = limits
         self.canceled = False
-        self._others = _sockets()
-        try:
-            with self._answered():
-                self._database = adbc_driver_postgresql.connect(endpoint.conninfo)
-                try:
+        self._watchdog = _Watchdog(limits.answer_seconds)
+        with contextlib.ExitStack() as undo:
+            undo.callback(self._watchdog.close)
+            try:
+                with self._watchdog.waiting():
+                    self._database = adbc_driver_postgresql.connect(endpoint.conninfo)
+                    undo.callback(self._database.close)
                     self._connection = AdbcConnection(self._database)
-                except BaseException:
-                    self._database.close()
-                    raise
-        except adbc_driver_manager.Error as error:
-            raise connection_failure(endpoint, str(error)) from None
-        self._own: frozenset[int] | None = _sockets() - self._others
+            except adbc_driver_manager.Error as error:
+                raise connection_failure(endpoint, str(error)) from None
+            undo.pop_all()
+        self._watchdog.connected()
 
     def execute(self, query: str, name: str) -> None:
         """Runs a statement without values of rows in it, and drops its rows.
@@ -68,7 +68,7 @@ class ArrowConnection:
             SourceError: As ``tidemark.captures.postgres.chunks.copy_rows.CopyConnection``.
         """
         try:
-            with AdbcStatement(self._connection) as statement, self._answered():
+            with AdbcStatement(self._connection) as statement, self._watchdog.waiting():
                 statement.set_sql_query(query)
                 statement.execute_update()
         except adbc_driver_manager.Error as error:
@@ -93,7 +93,7 @@ class ArrowConnection:
             with AdbcStatement(self._connection) as statement:
                 statement.set_options(**{StatementOptions.BATCH_SIZE_HINT_BYTES.value: str(batch_bytes)})
                 statement.set_sql_query(query)
-                with self._answered():
+                with self._watchdog.waiting():
                     stream, _ = statement.execute_query()
                 try:
                     yield c_schema(stream), self._arrays(stream)
@@ -116,7 +116,7 @@ class ArrowConnection:
             self._connection.cancel()
 
     def close(self) -> None:
-        self._own = frozenset()
+        self._watchdog.close()
         with contextlib.suppress(adbc_driver_manager.Error):
             self._connection.close()
         with contextlib.suppress(adbc_driver_manager.Error):
@@ -127,7 +127,7 @@ class ArrowConnection:
         schema, of = c_schema(stream), _Stream.from_address(stream.address)
         while True:
             array = allocate_c_array(schema)
-            with self._answered():
+            with self._watchdog.waiting():
                 failed = of.get_next(stream.address, array._addr())
             if failed:
                 raise StreamBroken("the server ended the statement, or the connection")
@@ -135,22 +135,45 @@ class ArrowConnection:
                 return
             yield array
 
+
+class _Watchdog:
+    """Breaks the connection of a server that is silent for too long: the driver would wait without end.
+
+    Args:
+        seconds: How long an answer may take.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._since: float | None = None
+        self._others = _sockets()
+        self._own: frozenset[int] | None = None
+        self._closed = threading.Event()
+        threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
+
     @contextlib.contextmanager
-    def _answered(self) -> Iterator[None]:
-        """The driver waits for an answer without end: a server that is silent for too long loses the connection."""
-        timer = threading.Timer(self._limits.answer_seconds, self._give_up)
-        timer.daemon = True
-        timer.start()
+    def waiting(self) -> Iterator[None]:
+        """Inside, an answer is waited for."""
+        self._since = time.monotonic()
         try:
             yield
         finally:
-            timer.cancel()
+            self._since = None
 
-    def _give_up(self) -> None:
-        own = getattr(self, "_own", None)
-        for descriptor in _sockets() - self._others if own is None else own:
-            with contextlib.suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as silent:
-                silent.shutdown(socket.SHUT_RDWR)
+    def connected(self) -> None:
+        """The sockets that have been opened since the beginning are the connection's."""
+        self._own = _sockets() - self._others
+
+    def close(self) -> None:
+        self._closed.set()
+
+    def _watch(self) -> None:
+        while not self._closed.wait(self._seconds / 4):
+            since = self._since
+            if since is not None and time.monotonic() - since > self._seconds:
+                for descriptor in _sockets() - self._others if self._own is None else self._own:
+                    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as silent:
+                        silent.shutdown(socket.SHUT_RDWR)
 
 
 class _Stream(ctypes.Structure):

@@ -17,7 +17,7 @@ from tidemark.protocol.errors import SourceError
 
 logger = logging.getLogger(__name__)
 
-BATCH_BYTES = 512 * 1024
+BATCH_BYTES = 1024 * 1024
 """Bytes of a record batch, approximately: a chunk ends at the end of one."""
 
 
@@ -60,7 +60,7 @@ class ColumnChunkReader(CopyChunkReader):
         """Raises Unusual, and SourceError as ``read``."""
         started = time.monotonic()
         if self._arrow is None:
-            self._arrow = ArrowConnection(self._endpoint, self._limits)
+            self._arrow = self._connected_arrow(table)
         arrow = self._arrow
         arrow.canceled = False
         try:
@@ -73,6 +73,13 @@ class ColumnChunkReader(CopyChunkReader):
             self._rollback_columns(arrow, table)
         chunk.seconds = time.monotonic() - started
         return chunk
+
+    def _connected_arrow(self, table: ScanTarget) -> ArrowConnection:
+        arrow = ArrowConnection(self._endpoint, self._limits)
+        if self._session.info.server_version >= 170000:
+            # As of the other connections: it is no start-up option, which older servers would refuse.
+            arrow.execute("SET transaction_timeout = 0", table.name)
+        return arrow
 
     def _begin_columns(self, arrow: ArrowConnection, table: ScanTarget) -> SnapshotFence:
         """As ``_begin``: the table is locked before the snapshot is taken, and what a standby is, is asked before."""
