@@ -17,10 +17,14 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from tests.captures.postgres.captured_table import before, captured, columns, operation
+from tests.captures.postgres.chunk_reads import opened
+from tests.captures.postgres.column_chunks import alike, both
 from tests.captures.postgres.random_nested_types import NAMES, OF_EXTENSIONS, any_type, identifier
 from tests.captures.postgres.random_types import RandomType, Value, leaf
 from tests.examples import examples
 from tests.servers.postgres import Connection, Database, Postgres, fresh_database
+from tidemark.captures.contract.chunk_rows import ColumnRows, Rows
+from tidemark.captures.postgres.values.arrow_forms import arrow_form
 
 # What chunk and log sessions must not be moved by.
 SETTINGS = {
@@ -154,6 +158,27 @@ def test_chunk_and_log_and_the_way_back(server: Server, data: st.DataObject) -> 
         assert sorted(map(columns, log[5:12:2])) == sorted(map(columns, log[12:])) == sorted(moved.values())
     for row, document in zip(table.rows, by_id(rows.values()).values(), strict=True):
         written_back(server.session, table, row, document)
+
+
+@settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    database=None,
+    phases=[Phase.generate],
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
+)
+@given(data=st.data())
+def test_the_log_gets_the_same_from_columns(server: Server, data: st.DataObject) -> None:
+    table = data.draw(random_tables(server.types))
+    name = f"t{next(_numbers)}"
+    make(server, name, table)
+    insert(server.session, name, table, 0, 4)
+    with opened(server.database, table=name, schema="made") as whole:
+        unfit = [column.name for column in whole.target.columns if arrow_form(column) is None]
+        in_key = set(unfit) & {"id", *table.key}
+    exclude = [] if in_key else unfit
+    with both(server.database, table=name, schema="made", exclude=exclude) as (by_columns, documents):
+        assert isinstance(alike(by_columns, documents).rows, Rows if in_key else ColumnRows)
 
 
 def make(server: Server, name: str, table: RandomTable) -> None:
