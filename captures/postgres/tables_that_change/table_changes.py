@@ -16,12 +16,10 @@ _LOG_TOO = f"the log with the next change of a row; {_BEFORE_CHUNK}"
 ABSENT = TableChange(
     "absent", "It is dropped, renamed, or moved to another schema", _LOOKED_AT, Consequence.SET_ASIDE, "TM-PG-007"
 )
-MADE_AGAIN = TableChange(
-    "made_again",
+MADE_AGAIN = TableChange.of(
+    causes.MADE_AGAIN,
     "Another table has its name: it was created again, or names were swapped",
     _LOG_TOO,
-    Consequence.EMPTIED,
-    avoid=causes.MADE_AGAIN.avoid,
 )
 STORAGE = TableChange(
     "storage",
@@ -71,13 +69,10 @@ PARTITION_GONE = TableChange(
     Consequence.WARNED,
     "TM-PG-044",
 )
-PARTITION_REMOVED = TableChange(
-    "partition_removed",
+PARTITION_REMOVED = TableChange.of(
+    causes.PARTITION_REMOVED,
     "The same with `on_partition_gone: reread`",
     _LOOKED_AT,
-    Consequence.EMPTIED,
-    avoid=causes.PARTITION_REMOVED.avoid,
-    keys_stay=True,
 )
 REWRITTEN = TableChange(
     "rewritten",
@@ -94,12 +89,10 @@ IDENTITY = TableChange(
     Consequence.SET_ASIDE,
     "TM-PG-018",
 )
-KEY = TableChange(
-    "key",
+KEY = TableChange.of(
+    causes.KEY,
     "Another key",
     _LOG_TOO,
-    Consequence.EMPTIED,
-    avoid=causes.KEY.avoid,
 )
 UNPUBLISHED = TableChange(
     "unpublished", "The publication no longer has it", _LOOKED_AT, Consequence.SET_ASIDE, "TM-PG-011"
@@ -210,19 +203,15 @@ ATTRIBUTES = TableChange(
     Consequence.READ_AGAIN,
     avoid="Add a column of another composite type, and fill it by UPDATE.",
 )
-KEY_VALUES = TableChange(
-    "key_values",
+KEY_VALUES = TableChange.of(
+    causes.KEY_VALUES,
     "One of these happens to a column of the key: the rows have keys downstream that no longer exist",
     "as above",
-    Consequence.EMPTIED,
-    avoid=causes.KEY_VALUES.avoid,
 )
-PUT_BACK = TableChange(
-    "put_back",
+PUT_BACK = TableChange.of(
+    causes.PUT_BACK,
     "It was missing from the capture file for a while",
     "the capture, when it opens",
-    Consequence.EMPTIED,
-    avoid=causes.PUT_BACK.avoid,
 )
 
 CHANGES = tuple(each for each in list(globals().values()) if isinstance(each, TableChange))
