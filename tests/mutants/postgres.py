@@ -7,6 +7,7 @@ from tests.mutants.model import Mutant
 _CAPTURES = "tests/captures"
 _POSTGRES = f"{_CAPTURES}/postgres"
 _CONFORMANCE = "tests/conformance"
+_COLUMNS = "captures/postgres/chunks/column_reader.py"
 _FENCES = f"{_POSTGRES}/chunks/test_fences.py"
 _COUNTED = f"{_POSTGRES}/tables/test_counted_scans.py"
 _BUSY = f"{_CONFORMANCE}/test_backfill.py::test_rows_that_change_while_they_are_read[postgres]"
@@ -53,6 +54,46 @@ POSTGRES = (
         "captures/postgres/chunks/reader.py",
         ("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY", "BEGIN ISOLATION LEVEL READ COMMITTED, READ ONLY"),
         (_FENCES,),
+    ),
+    Mutant(
+        "columns: the high position is taken before the snapshot",
+        _COLUMNS,
+        (
+            "            chunk = Chunk(request, self._begin_columns(arrow, table))\n",
+            """            high = self._fences.high()
+            chunk = Chunk(request, SnapshotFence(self._begin_columns(arrow, table).snapshot, high))
+""",
+        ),
+        (_FENCES,),
+    ),
+    Mutant(
+        "columns: the snapshot is taken before the table is locked",
+        _COLUMNS,
+        (
+            "        arrow.execute(table.lock()",
+            "        arrow.text(\"SELECT 'a text'\", table.name)\n        arrow.execute(table.lock()",
+        ),
+        (
+            f"{_CAPTURES}/engine/test_altered_tables.py::test_a_table_that_is_rewritten_before_a_chunk_reads_it_is_not_empty",
+        ),
+    ),
+    Mutant(
+        "columns: each statement of a chunk has a snapshot of its own",
+        _COLUMNS,
+        ("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY", "BEGIN ISOLATION LEVEL READ COMMITTED, READ ONLY"),
+        (_FENCES,),
+    ),
+    Mutant(
+        "columns: a chunk of an altered table is read as the table was",
+        _COLUMNS,
+        ("            self._check(table)\n            self._scan_columns", "            self._scan_columns"),
+        (f"{_POSTGRES}/chunks/test_column_chunks.py::test_a_table_that_was_altered_is_not_read",),
+    ),
+    Mutant(
+        "columns: a full chunk is taken for the last one",
+        _COLUMNS,
+        ("chunk.end = whole and len(found) < limit", "chunk.end = whole"),
+        (f"{_POSTGRES}/chunks/test_column_chunks.py::test_a_scan_of_several_chunks_ends",),
     ),
     Mutant(
         "transactions that run at the snapshot count as visible",

@@ -32,6 +32,7 @@ def _altered_before_the_first_chunk(capture: Session, database: Database, blocke
         altering.commit()
 
 
+@pytest.mark.usefixtures("both_forms")
 def test_a_table_that_is_rewritten_before_a_chunk_reads_it_is_not_empty(database: Database) -> None:
     """To a snapshot older than the rewrite it is."""
     prepare(database, USERS, FILL)
@@ -46,6 +47,7 @@ def test_a_table_that_is_rewritten_before_a_chunk_reads_it_is_not_empty(database
             assert capture.rows() == table_rows(database)
 
 
+@pytest.mark.usefixtures("both_forms")
 def test_a_column_that_changes_its_type_before_a_chunk_reads_it(database: Database) -> None:
     """What the chunk would read as the old type, the log shows later: such a chunk is read again."""
     prepare(database, "CREATE TABLE users (id int PRIMARY KEY, name int)", "INSERT INTO users VALUES (1, 1), (2, 2)")

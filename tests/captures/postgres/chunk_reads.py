@@ -71,7 +71,12 @@ def after(chunk: Chunk) -> bytes | None:
 
 @contextmanager
 def opened(
-    database: Database, *statements: str, table: str = "t", limits: ChunkLimits = LIMITS, **resource: Any
+    database: Database,
+    *statements: str,
+    table: str = "t",
+    limits: ChunkLimits = LIMITS,
+    kind: type[CopyChunkReader] = CopyChunkReader,
+    **resource: Any,
 ) -> Iterator[Table]:
     """A reader of a table that ``statements`` made."""
     config = parse_endpoint(database.config())
@@ -81,7 +86,7 @@ def opened(
         options = parse_resource({"schema": "public", "table": table, **resource})
         (found,) = bound_tables(catalog, [options], "tidemark")
         assert found is not None and found.record is not None
-        reader = CopyChunkReader(ReaderEndpoint.of(config), limits)
+        reader = kind(ReaderEndpoint.of(config), limits)
         try:
             yield Table(
                 session,

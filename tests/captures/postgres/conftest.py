@@ -15,8 +15,6 @@ from hypothesis import settings
 
 from tests.captures.postgres.encoded_databases import InEncoding, encoded_database
 from tests.servers.postgres import Database, Postgres
-from tidemark.protocol.batches import ARROW
-from tidemark.protocol.environment import BATCHES
 
 settings.register_profile("deep", max_examples=50_000, deadline=None, derandomize=False, database=None)
 
@@ -26,9 +24,3 @@ def in_encoding(database: Database, postgres: Postgres) -> Iterator[InEncoding]:
     """Makes a database in an encoding."""
     with ExitStack() as made:
         yield lambda encoding: made.enter_context(encoded_database(postgres, f"{database.name}_other", encoding))
-
-
-@pytest.fixture(params=["", ARROW], ids=["lines", "columns"])
-def both_forms(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Connectors are offered batches of columns, and are not."""
-    monkeypatch.setenv(BATCHES, request.param)

@@ -5,13 +5,19 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+
 from tests.captures.postgres.chunk_reads import opened
+from tests.captures.postgres.column_chunks import logged
 from tests.servers.deadline import wait_until
 from tests.servers.postgres import Connection, Database
+from tidemark.captures.postgres.chunks.column_reader import ColumnChunkReader
+from tidemark.captures.postgres.chunks.reader import CopyChunkReader
 from tidemark.captures.postgres.server.positions import parse_lsn
 from tidemark.captures.postgres.tables.snapshots import SnapshotFence
 
 SNAPSHOTS = 60
+READERS = (CopyChunkReader, ColumnChunkReader)
 
 
 def log_end(session: Connection) -> int:
@@ -21,7 +27,10 @@ def log_end(session: Connection) -> int:
     return parse_lsn(row[0])
 
 
-def test_what_is_committed_while_a_chunk_waits_for_its_table_lies_before_its_fence(any_database: Database) -> None:
+@pytest.mark.parametrize("kind", READERS)
+def test_what_is_committed_while_a_chunk_waits_for_its_table_lies_before_its_fence(
+    any_database: Database, kind: type[CopyChunkReader]
+) -> None:
     """The position is taken after the snapshot. One from before the wait would let the chunk out ahead of the log."""
     table = ("CREATE TABLE t (v int PRIMARY KEY, n int)", "INSERT INTO t VALUES (1, 0)")
     waits = (
@@ -29,7 +38,7 @@ def test_what_is_committed_while_a_chunk_waits_for_its_table_lies_before_its_fen
         " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
     )
     with (
-        opened(any_database, *table) as chunks,
+        opened(any_database, *table, kind=kind) as chunks,
         any_database.connect(autocommit=False) as writer,
         ThreadPoolExecutor(1) as threads,
     ):
@@ -40,11 +49,12 @@ def test_what_is_committed_while_a_chunk_waits_for_its_table_lies_before_its_fen
         before_the_commit = log_end(writer)
         writer.commit()
         chunk = reading.result(timeout=20)
-        assert [document["n"] for document in chunks.documents(chunk.rows)] == [1]
+        assert logged(chunks, chunk.rows)["n"] == ["1"]
         assert chunk.fence.high > before_the_commit
 
 
-def test_fences_hold_under_concurrent_commits(any_database: Database) -> None:
+@pytest.mark.parametrize("kind", READERS)
+def test_fences_hold_under_concurrent_commits(any_database: Database, kind: type[CopyChunkReader]) -> None:
     """Every row that a snapshot shows was committed before its high position, and no other one counts as visible."""
     stop = threading.Event()
     written: dict[int, tuple[int, int]] = {}
@@ -62,7 +72,8 @@ def test_fences_hold_under_concurrent_commits(any_database: Database) -> None:
                 written[key] = int(row[0]), log_end(writer)
                 writer.commit()
 
-    with opened(any_database, "CREATE TABLE t (v int PRIMARY KEY)") as chunks, ThreadPoolExecutor(2) as threads:
+    table = "CREATE TABLE t (v int PRIMARY KEY)"
+    with opened(any_database, table, kind=kind) as chunks, ThreadPoolExecutor(2) as threads:
         writers = [threads.submit(write, first) for first in (0, 1)]
         found: list[tuple[SnapshotFence, set[int]]] = []
         try:
