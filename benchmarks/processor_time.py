@@ -40,10 +40,10 @@ def spent(running: PostgresServer) -> Iterator[Spent]:
     if sys.platform != "linux":
         sys.exit("processor time of a server is known on Linux only")
     result = Spent()
-    ours, server, started = _children_seconds(), _server_seconds(running), perf_counter()
+    ours, server, started = children_seconds(), _server_seconds(running), perf_counter()
     yield result
     result.seconds = perf_counter() - started
-    result.ours = _children_seconds() - ours
+    result.ours = children_seconds() - ours
     result.server = _server_seconds(running) - server
 
 
@@ -60,7 +60,8 @@ def _tree_ticks(pid: int) -> int:
     return sum(_stat(pid)[11:15]) + sum(map(_tree_ticks, _children(pid)))
 
 
-def _children_seconds() -> float:
+def children_seconds() -> float:
+    """Of the processes that were started and waited for, and of those that they waited for."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 

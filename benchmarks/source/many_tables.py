@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -22,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.processor_time import tree_seconds
+from benchmarks.processor_time import children_seconds, tree_seconds
 from benchmarks.source import postgres_server
 from tests.servers.mariadb import MARIADB, MYSQL, Product, no_source, running, source
 from tidemark.demo.servers.server_process import ServerProcess
@@ -129,11 +128,11 @@ def _capture_file(side: Side, folder: Path) -> Path:
 
 def _run(side: Side, arguments: list[str]) -> Spent:
     server = _server_seconds(side)
-    used, started = _children_seconds(), time.perf_counter()
+    used, started = children_seconds(), time.perf_counter()
     ended = subprocess.run(
         [sys.executable, "-m", "tidemark.runtime", *arguments], capture_output=True, text=True, check=False
     )
-    seconds, ours = time.perf_counter() - started, _children_seconds() - used
+    seconds, ours = time.perf_counter() - started, children_seconds() - used
     if ended.returncode:
         sys.exit(f"{' '.join(arguments)} ended with {ended.returncode}: {ended.stdout[-2000:]}{ended.stderr[-2000:]}")
     return Spent(seconds, ours, _server_seconds(side) - server)
@@ -142,11 +141,6 @@ def _run(side: Side, arguments: list[str]) -> Spent:
 def _server_seconds(side: Side) -> float:
     pid = None if side.server is None else side.server.pid
     return 0.0 if pid is None else tree_seconds(pid)
-
-
-def _children_seconds() -> float:
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
 
 
 def _check_captured(root: Path, tables: int) -> None:
