@@ -25,6 +25,9 @@ KNOWN_STATE = "TIDEMARK_STATE"
 CHECK = "TIDEMARK_CHECK"
 """``validate`` also reports what ``open`` would report. ``running``: while the capture runs."""
 
+PLAN = "TIDEMARK_PLAN"
+"""The answer to ``validate`` also has a plan: see ``tidemark.protocol.plan``."""
+
 
 def is_on(name: str) -> bool:
     """Whether a variable is set, to anything but nothing and 0."""

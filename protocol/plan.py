@@ -8,9 +8,6 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-PLAN = "TIDEMARK_PLAN"
-"""Environment variable: the answer to ``validate`` also has a plan."""
-
 BACKFILL_PLAN = "backfillPlan"
 """``eventType`` of a plan's log line."""
 

@@ -95,7 +95,7 @@ def _written(parse: Callable[[str], object]) -> GetPydanticSchema:
 class BackfillConfig(BaseModel):
     """How and when tables are backfilled."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     readers: Annotated[
         int, Field(ge=1, le=32, description="Number of chunks read at the same time, each on its own connection")

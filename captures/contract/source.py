@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
-from tidemark.backfill.fence import Fence
-from tidemark.backfill.keys import Key
 from tidemark.captures.contract.capabilities import ReadsInSnapshots
-from tidemark.captures.contract.chunk import Barrier, ChunkReader
-from tidemark.captures.contract.chunk_rows import ChunkHead
-from tidemark.captures.contract.log import LogStream
 from tidemark.protocol.errors import SourceError
 
-if TYPE_CHECKING:  # A reader's process imports this module, and is to start soon.
+if TYPE_CHECKING:  # Processes of readers, and of unary requests, import this module, and are to start soon.
+    from tidemark.backfill.fence import Fence
+    from tidemark.backfill.keys import Key
+    from tidemark.captures.contract.chunk import Barrier, ChunkReader
+    from tidemark.captures.contract.chunk_rows import ChunkHead
+    from tidemark.captures.contract.log import LogStream
     from tidemark.captures.contract.options import Options
     from tidemark.protocol.messages import JsonObject
 

@@ -14,7 +14,7 @@ import orjson
 from tidemark.captures.server.table_database import Database, DatabaseFactory
 from tidemark.captures.tables.collection import check_keys
 from tidemark.protocol.codec import encode, request_of
-from tidemark.protocol.environment import KNOWN_STATE, is_on
+from tidemark.protocol.environment import KNOWN_STATE, PLAN, is_on
 from tidemark.protocol.errors import ProtocolError
 from tidemark.protocol.messages import (
     Binding,
@@ -27,7 +27,6 @@ from tidemark.protocol.messages import (
     Validated,
     ValidatedBinding,
 )
-from tidemark.protocol.plan import BACKFILL_PLAN, PLAN
 
 logger = logging.getLogger(__name__)
 
@@ -69,6 +68,7 @@ def known_state() -> JsonObject:
 def _plan(database: Database, config: JsonObject, bindings: Sequence[Binding]) -> None:
     """Writes the plan of a backfill to stderr, and writes nothing to the source."""
     from tidemark.captures.process.plan import make_plan
+    from tidemark.protocol.plan import BACKFILL_PLAN
 
     with contextlib.closing(database.open(config, bindings, only_reads=True)) as source:
         plan = make_plan(source, time.monotonic)

@@ -26,7 +26,7 @@ def _own_options_first(schema: dict[str, Any]) -> None:
 class Endpoint(BaseModel):
     """Base of each database's configuration."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, json_schema_extra=_own_options_first)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True, json_schema_extra=_own_options_first)
 
     on_lost_position: Annotated[
         Literal["fail", "backfill"],

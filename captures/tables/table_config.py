@@ -16,7 +16,7 @@ M = TypeVar("M", bound=BaseModel)
 class TableConfig(BaseModel):
     """One table's configuration. Each database restricts ``scan`` to its own methods."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     schema_name: Annotated[str, Field(alias="schema", min_length=1)]
     table: Annotated[str, Field(min_length=1)]

@@ -14,7 +14,7 @@ from tidemark.protocol.batches import ARROW
 from tidemark.protocol.capture_file import CaptureFile, LimitsEntry, mistakes_in
 from tidemark.protocol.capture_file.model import ANSWER_SECONDS, SILENCE_SECONDS
 from tidemark.protocol.changelog.known_tables import known_tables
-from tidemark.protocol.environment import BATCHES, CHECK, KNOWN_STATE, LOG_ID, RUNTIME, STOP_WHEN_CAUGHT_UP
+from tidemark.protocol.environment import BATCHES, CHECK, KNOWN_STATE, LOG_ID, PLAN, RUNTIME, STOP_WHEN_CAUGHT_UP
 from tidemark.protocol.log_lines import LogLine
 from tidemark.protocol.logs import LEFT_OUT
 from tidemark.protocol.messages import (
@@ -28,7 +28,6 @@ from tidemark.protocol.messages import (
     ShardTemplate,
     SpecResponse,
 )
-from tidemark.protocol.plan import PLAN
 from tidemark.runtime.connector.calls import Caller
 from tidemark.runtime.connector.interface import Connector, LogSink
 from tidemark.runtime.connector.process import ProcessConnector

@@ -10,7 +10,8 @@ from tests.captures import session as connector
 from tests.captures.impatient import aside_of, impatient, is_set_aside
 from tests.captures.session import Json, Session, session
 from tests.conformance.engine import Code, Engine
-from tidemark.protocol.plan import BACKFILL_PLAN, PLAN
+from tidemark.protocol.environment import PLAN
+from tidemark.protocol.plan import BACKFILL_PLAN
 
 SECONDS = 60
 
