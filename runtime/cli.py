@@ -10,7 +10,6 @@ import os
 import signal
 import sys
 import traceback
-from importlib.metadata import version
 from typing import Annotated, NoReturn
 
 import typer
@@ -42,6 +41,8 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import version
+
         sys.stdout.write(f"tidemark {version('tidemark')}\n")
         raise typer.Exit
 

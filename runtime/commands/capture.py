@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import orjson
 import typer
-from rich.console import Console
 
 from tidemark.protocol.capture_file import CaptureFile, read_capture_file
 from tidemark.runtime.commands.arguments import CaptureFileArgument, JsonOption
@@ -21,7 +20,6 @@ from tidemark.runtime.preparation.prepared_capture import Preparation, PreparedC
 from tidemark.runtime.progress.display import Display
 from tidemark.runtime.progress.figures import Figures
 from tidemark.runtime.progress.lines import LineDisplay
-from tidemark.runtime.progress.live import LiveDisplay
 from tidemark.runtime.progress.status_file import StatusFile
 from tidemark.runtime.sessions.interruption import Interruption
 from tidemark.runtime.sessions.known_log import KnownLog
@@ -53,10 +51,7 @@ def capture(file: CaptureFileArgument, until_caught_up: UntilCaughtUpOption = Fa
     write_for(settings.readable_by)
     level = os.environ.get("LOG_LEVEL", "info")
     figures = Figures()
-    console = Console(stderr=True)
-    shown: Display = (
-        LiveDisplay(figures, level, console) if console.is_terminal and not json else LineDisplay(figures, level)
-    )
+    shown = LineDisplay(figures, level) if json else _terminal(figures, level) or LineDisplay(figures, level)
     # The log before the connector: a foreign or busy one is an error before anything is asked of the source.
     log = OwnedLog(settings.log_path, settings.capture, KnownLog(file))
     display = StatusFile(settings.log_path, shown)
@@ -76,6 +71,16 @@ def capture(file: CaptureFileArgument, until_caught_up: UntilCaughtUpOption = Fa
             f"caught up: {figures.events:,} events of {len(figures.tables)} tables "
             f"in {figures.commits} commits, in {settings.log_path}\n"
         )
+
+
+def _terminal(figures: Figures, level: str) -> Display | None:
+    """What shows progress on a terminal; None where stderr is none."""
+    from rich.console import Console
+
+    from tidemark.runtime.progress.live import LiveDisplay
+
+    console = Console(stderr=True)
+    return LiveDisplay(figures, level, console) if console.is_terminal else None
 
 
 def _prepare(settings: CaptureFile, *, display: Display, log: OwnedLog, until_caught_up: bool) -> PreparedCapture:

@@ -25,8 +25,8 @@ from tidemark.runtime.commands.printing import print_table, say, say_aside, say_
 from tidemark.runtime.preparation.prepared_capture import Preparation
 from tidemark.runtime.preparation.selection import Selection, resource_path
 from tidemark.runtime.progress.failures import FAILED_FOR_NOW
-from tidemark.runtime.progress.live import size
 from tidemark.runtime.progress.liveness import liveness
+from tidemark.runtime.progress.quantities import size
 from tidemark.runtime.progress.status_file import read_status
 from tidemark.runtime.sessions.known_log import KnownLog
 

@@ -10,7 +10,7 @@ import typer
 from tidemark.protocol.changelog import Commit
 from tidemark.runtime.commands.arguments import JsonOption, LogArgument, open_log
 from tidemark.runtime.commands.printing import say, say_json
-from tidemark.runtime.progress.live import size
+from tidemark.runtime.progress.quantities import size
 
 log_commands = typer.Typer(help="Inspect a change log.", no_args_is_help=True)
 

@@ -12,7 +12,7 @@ from tidemark.protocol.plan import BACKFILL_PLAN, Plan, TablePlan
 from tidemark.runtime.commands.arguments import CaptureFileArgument, JsonOption
 from tidemark.runtime.commands.printing import print_table, say, say_aside, say_json
 from tidemark.runtime.preparation.prepared_capture import Preparation
-from tidemark.runtime.progress.live import duration, size
+from tidemark.runtime.progress.quantities import duration, size
 
 
 def plan(file: CaptureFileArgument, json: JsonOption = False) -> None:

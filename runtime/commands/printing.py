@@ -8,8 +8,6 @@ from datetime import UTC, datetime
 from json import dumps
 
 import orjson
-from rich.console import Console
-from rich.table import Table
 
 from tidemark.protocol.errors import TidemarkError
 from tidemark.protocol.text.visible import visible, visible_json
@@ -42,6 +40,9 @@ def print_table(left: Sequence[str], right: Sequence[str], rows: Sequence[Sequen
         rows: Cells, in the order of the headings.
         last: Heading of one more column of words.
     """
+    from rich.console import Console
+    from rich.table import Table
+
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in left:
         table.add_column(heading, overflow="fold")

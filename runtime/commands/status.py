@@ -9,8 +9,8 @@ from tidemark.protocol.capture_file import CaptureFile, read_capture_file
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.runtime.commands.arguments import JsonOption, LogArgument
 from tidemark.runtime.commands.printing import print_table, say, say_json
-from tidemark.runtime.progress.live import duration, size
 from tidemark.runtime.progress.liveness import Liveness, liveness, time_of
+from tidemark.runtime.progress.quantities import duration, size
 from tidemark.runtime.progress.rereads import is_shown, rereads
 from tidemark.runtime.progress.status_file import read_status
 from tidemark.runtime.steering.orders import Orders

@@ -17,6 +17,7 @@ from tidemark.protocol.log_lines import LogLine, Progress
 from tidemark.protocol.text.visible import visible
 from tidemark.runtime.progress.display import severity
 from tidemark.runtime.progress.figures import Figures, TableFigures
+from tidemark.runtime.progress.quantities import duration, size
 
 STYLES = {"error": "bold red", "fatal": "bold red", "warning": "yellow", "warn": "yellow", "debug": "dim"}
 
@@ -118,26 +119,3 @@ def _cells(table: TableFigures) -> list[str]:
     if progress.state in ("paused", "failed", "set_aside"):
         left = progress.state.replace("_", " ")
     return [f"{progress.rows_done:,}", estimated, rate, left, f"{table.events:,}"]
-
-
-def duration(seconds: float | None) -> str:
-    """A duration as text: 850 ms, 12 s, 3 min 20 s, 5 h 12 min; a dash if unknown."""
-    if seconds is None:
-        return "–"
-    if seconds < 1:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s"
-    return f"{minutes // 60} h {minutes % 60} min"
-
-
-def size(count: float) -> str:
-    """A number of bytes as text, in powers of 1000."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} TB"

@@ -11,8 +11,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from tidemark.protocol.log_lines import Reread, TableProgress
-from tidemark.runtime.progress.live import duration, size
 from tidemark.runtime.progress.liveness import time_of
+from tidemark.runtime.progress.quantities import duration, size
 
 SHOWN = timedelta(days=1)
 """How long a reread that has ended is shown to people; programs have it for as long as the connector says it."""

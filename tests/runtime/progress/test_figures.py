@@ -13,7 +13,8 @@ from tidemark.protocol.changelog import Commit, Segment
 from tidemark.protocol.log_lines import LogLine, TableProgress
 from tidemark.runtime.progress.figures import Figures, Rate, TableFigures
 from tidemark.runtime.progress.lines import LineDisplay
-from tidemark.runtime.progress.live import MOST_ROWS, LiveDisplay, draw, duration, size
+from tidemark.runtime.progress.live import MOST_ROWS, LiveDisplay, draw
+from tidemark.runtime.progress.quantities import duration, size
 
 
 def status(**tables: tuple[int, int | None, bool]) -> LogLine:
