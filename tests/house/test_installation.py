@@ -110,7 +110,7 @@ def test_all_that_is_in_the_checkout_is_in_the_wheel(whole: Environment) -> None
     assert done.returncode == 0 and int(done.stdout) > 300, done.stderr[-2000:]
     package = whole.packages / "tidemark"
     assert (package / "py.typed").is_file()
-    assert (package / "connectors" / "postgres" / "README.md").is_file()
+    assert all((package / "connectors" / "postgres" / name).is_file() for name in ("README.md", "spec.json"))
 
 
 def test_the_base_shows_its_help(base: Environment) -> None:
