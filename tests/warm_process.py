@@ -30,11 +30,15 @@ _MAINS = {
 
 _LATER = (
     "tidemark.captures.postgres.database",
+    "tidemark.captures.postgres.source",
+    "tidemark.captures.postgres.log.open_preview",
     "tidemark.captures.mysql.database",
+    "tidemark.captures.mysql.source",
     "tidemark.captures.process.answers",
     "tidemark.captures.process.connector",
     "tidemark.captures.process.plan",
     "tidemark.captures.process.session",
+    "tidemark.runtime.progress.live",
     "tidemark.runtime.sessions.owned_log",
     "tidemark.runtime.sessions.supervisor",
     "tidemark.runtime.changelog.events",
