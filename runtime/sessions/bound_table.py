@@ -9,6 +9,9 @@ from tidemark.runtime.changelog.generations import CollectionGenerations
 from tidemark.runtime.changelog.writer import LogWriter
 from tidemark.runtime.preparation.selection import SelectedTable
 
+TRUNCATED = b'{"_meta":{"op":"t"}}'
+"""The first document of a table that is read again."""
+
 
 class BoundTable:
     """When its schema changes, its documents go to another handle.

@@ -33,7 +33,7 @@ from tidemark.runtime.connector.conversation import Conversation
 from tidemark.runtime.connector.watchdog import Watchdog
 from tidemark.runtime.preparation.selection import SelectedTable
 from tidemark.runtime.progress.display import Display
-from tidemark.runtime.sessions.bound_table import BoundTable
+from tidemark.runtime.sessions.bound_table import TRUNCATED, BoundTable
 from tidemark.runtime.sessions.captured_lines import CapturedLines
 from tidemark.runtime.sessions.committer import Committer
 from tidemark.runtime.sessions.interruption import Interruption
@@ -48,9 +48,6 @@ FINISH_SECONDS = 10.0
 
 LOOK_SECONDS = 0.5
 """The longest time between two checks for commands and for edits of the capture file."""
-
-TRUNCATED = b'{"_meta":{"op":"t"}}'
-"""The first document of a table that is read again."""
 
 
 class Session:
