@@ -59,9 +59,7 @@ class ColumnChunkReader(CopyChunkReader):
     def _read_columns(self, request: ChunkRequest, table: ScanTarget, selection: Selection) -> Chunk:
         """Raises Unusual, and SourceError as ``read``."""
         started = time.monotonic()
-        if self._arrow is None:
-            self._arrow = self._connected_arrow(table)
-        arrow = self._arrow
+        arrow = self._arrow = self._arrow or self._connected_arrow(table)
         arrow.canceled = False
         try:
             chunk = Chunk(request, self._begin_columns(arrow, table))
@@ -75,7 +73,11 @@ class ColumnChunkReader(CopyChunkReader):
         return chunk
 
     def _connected_arrow(self, table: ScanTarget) -> ArrowConnection:
-        arrow = ArrowConnection(self._endpoint, self._limits)
+        try:
+            arrow = ArrowConnection(self._endpoint, self._limits)
+        except SourceError as error:
+            # The server may have no place for a third connection, and the two that there are can read.
+            raise Unusual(f"there is no connection for columns: {error}") from None
         if self._session.info.server_version >= 170000:
             # As of the other connections: it is no start-up option, which older servers would refuse.
             arrow.execute("SET transaction_timeout = 0", table.name)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import replace
 
 import pytest
 
@@ -13,7 +15,10 @@ from tests.servers.deadline import wait_until
 from tests.servers.postgres import Connection, Database
 from tidemark.captures.contract.chunk_rows import ColumnRows, Rows
 from tidemark.captures.contract.errors import TableAltered, TableAway
+from tidemark.captures.postgres.chunks.column_reader import ColumnChunkReader
 from tidemark.captures.postgres.chunks.copy_rows import ChunkLimits
+from tidemark.captures.postgres.server.config import parse_endpoint
+from tidemark.captures.postgres.server.session import ReaderEndpoint
 from tidemark.captures.postgres.values.arrow_forms import arrow_form
 from tidemark.captures.tables.bad_values import BadValues
 from tidemark.protocol.errors import SourceError
@@ -220,6 +225,21 @@ def test_a_read_is_canceled_from_another_thread(database: Database) -> None:
                 reading.result(timeout=20)
         admin.execute("ROLLBACK")
         assert isinstance(columns.chunk().rows, ColumnRows)
+
+
+def test_where_no_further_connection_is_let_in_rows_come_as_documents(database: Database) -> None:
+    made = ["CREATE TABLE t (id int PRIMARY KEY, v text)", "INSERT INTO t VALUES (1, 'x')"]
+    role = f"{database.name}_limited"
+    with opened(database, *made) as table:
+        table.session.execute(f"CREATE ROLE {role} LOGIN PASSWORD 'limited' CONNECTION LIMIT 2")
+        table.session.execute(f"GRANT SELECT ON t TO {role}")
+        try:
+            endpoint = ReaderEndpoint.of(parse_endpoint({**database.config(), "user": role, "password": "limited"}))
+            with closing(ColumnChunkReader(endpoint)) as reader:
+                assert isinstance(replace(table, reader=reader).chunk().rows, Rows)
+        finally:
+            table.session.execute(f"DROP OWNED BY {role}")
+            table.session.execute(f"DROP ROLE {role}")
 
 
 def test_a_connection_that_broke_is_made_again(database: Database) -> None:
