@@ -133,12 +133,23 @@ def test_the_base_reads_a_log_from_python(base: Environment, log: Path) -> None:
     assert done.stdout == '{"ids": [1, 2], "error": "TM-LOG-001"}\n', done.stderr
 
 
+WHOLE = {
+    "postgres": {"config": {"host": "127.0.0.1", "database": "shop", "user": "cdc"}},
+    "mysql": {"config": {"host": "127.0.0.1", "user": "cdc"}},
+}
+"""A whole configuration: what is wrong with one is said first, and needs no driver."""
+
+
 @pytest.mark.parametrize(
     ("command", "connector", "extra"),
     [
         ("materialize", {"command": ["true"]}, "spark"),
-        ("check", {"command": ["python", "-m", "tidemark.connectors.postgres"]}, "postgres"),
-        ("check", {"command": ["python", "-m", "tidemark.connectors.mysql"]}, "mysql"),
+        (
+            "check",
+            {"command": ["python", "-m", "tidemark.connectors.postgres"], **WHOLE["postgres"]},
+            "postgres",
+        ),
+        ("check", {"command": ["python", "-m", "tidemark.connectors.mysql"], **WHOLE["mysql"]}, "mysql"),
         ("check", {"image": "tidemark/postgres"}, "docker"),
     ],
 )
