@@ -30,6 +30,10 @@ class Unusual(Exception):
     """Rows have values that are not what documents have, or may have some: they have to be read as documents."""
 
 
+class LargeRow(Unusual):
+    """A row may be larger than a captured line."""
+
+
 @dataclass(frozen=True, slots=True)
 class Selection:
     """What is selected of a table.
@@ -140,4 +144,4 @@ def _check_sizes(values: Sequence[ArrowValues]) -> None:
         return
     sizes = [[end - first for first, end in pairwise(of.ends or ())] for of in of_any_length]
     if max(map(sum, zip(*sizes, strict=True))) > LARGE_ROW:
-        raise Unusual("a row that is large")
+        raise LargeRow("a row that is large")

@@ -7,7 +7,7 @@ import time
 
 from tidemark.captures.contract.chunk import Chunk, ChunkRequest
 from tidemark.captures.postgres.chunks.arrow_connection import ArrowConnection, StreamBroken
-from tidemark.captures.postgres.chunks.arrow_rows import ArrowRows, Selection, Unusual
+from tidemark.captures.postgres.chunks.arrow_rows import ArrowRows, LargeRow, Selection, Unusual
 from tidemark.captures.postgres.chunks.copy_rows import LIMITS, ChunkLimits
 from tidemark.captures.postgres.chunks.reader import CopyChunkReader
 from tidemark.captures.postgres.server.session import ReaderEndpoint, in_recovery
@@ -43,6 +43,8 @@ class ColumnChunkReader(CopyChunkReader):
                 return self._read_columns(request, table, selection)
             except Unusual as why:
                 logger.debug("a chunk of %s is read as documents: %s", table.name, why)
+                if isinstance(why, LargeRow):
+                    self._leave()  # Its buffers keep the size of the row.
         return super().read(request, table)
 
     def cancel(self) -> None:
