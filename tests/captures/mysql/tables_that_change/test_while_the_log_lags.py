@@ -84,7 +84,8 @@ def test_another_key_in_the_middle_of_a_backfill(binlog_database: Database, key:
         )
         bound = bindings(f"{binlog_database.name}.t", f"{binlog_database.name}.other")
         config = {**binlog_database.config(), "backfill": {"chunk_rows": 50}}
-        with session(config, bound, command=COMMAND) as first:
+        slowly = {**config, "backfill": {"chunk_rows": 50, "max_rate": "400 rows/s"}}
+        with session(slowly, bound, command=COMMAND) as first:
             first.until(lambda c: len(c.documents) > 200)
             assert not first.done()
         run(
