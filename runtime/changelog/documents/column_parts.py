@@ -35,6 +35,7 @@ _LAST_PRINTED_DAY = 11_248_737
 _OPS = pa.array(["c", "u", "d", "t"])
 _MILLISECONDS = pa.timestamp("ms", "UTC")
 _UNREADABLE = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, OSError)
+"""What Arrow raises for bytes that are no stream; OSError too, although they are in memory."""
 
 _TAKEN: dict[str, Callable[[pa.DataType], bool]] = {
     "boolean": pa.types.is_boolean,

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import signal
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing
 
 import pytest
 
+from tests.servers.halted import halted
 from tests.servers.postgres import Database
 from tidemark.captures.postgres.chunks.arrow_connection import ArrowConnection, StreamBroken
 from tidemark.captures.postgres.chunks.copy_rows import LIMITS, ChunkLimits
@@ -24,26 +22,15 @@ def connected(database: Database, limits: ChunkLimits = LIMITS) -> ArrowConnecti
     return ArrowConnection(ReaderEndpoint.of(parse_endpoint(database.config())), limits)
 
 
-@contextmanager
-def halted(database: Database, connection: ArrowConnection) -> Iterator[None]:
-    """Inside, the server's process of the connection stands still."""
-    if database.server is None:
-        pytest.skip("the server's processes are not ours to halt")
-    with database.connect() as admin:
-        row = admin.execute("SELECT pid FROM pg_stat_activity WHERE query LIKE '%repeat%' AND pid <> pg_backend_pid()")
-        ((process,),) = row.fetchall()
-    os.kill(process, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(process, signal.SIGCONT)
+READER = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'COPY (SELECT repeat%'"
+"""The server's process that sends them."""
 
 
 def test_another_thread_cancels_while_rows_are_awaited(database: Database) -> None:
     with closing(connected(database)) as connection, ThreadPoolExecutor(1) as pool:
         with pytest.raises(StreamBroken), connection.query(MANY_ROWS, 100_000) as (_, arrays):
             next(arrays)
-            with halted(database, connection):
+            with halted(database, READER):
                 rest = pool.submit(lambda: sum(array.length for array in arrays))
                 connection.cancel()
             rest.result(timeout=60)
@@ -55,7 +42,7 @@ def test_a_server_that_is_silent_loses_the_connection(database: Database) -> Non
     with closing(connected(database, ChunkLimits(answer_seconds=0.5))) as connection:
         with pytest.raises(StreamBroken), connection.query(MANY_ROWS, 100_000) as (_, arrays):
             next(arrays)
-            with halted(database, connection):
+            with halted(database, READER):
                 for _ in arrays:
                     pass
         with pytest.raises(SourceError, match="TM-PG-020"):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,27 +13,15 @@ from tests.captures.engine.test_commands import control, handled
 from tests.captures.session import Session, apply, bindings, session
 from tests.captures.source_tables import BOUND, end_of_log, endpoint, prepare, table_rows
 from tests.servers.deadline import wait_until
+from tests.servers.halted import halted
 from tests.servers.postgres import Connection, Database
 from tidemark.captures.postgres.server.positions import parse_lsn
 
 ROWS = 20
 
 
-@contextmanager
-def halted_log(database: Database) -> Iterator[None]:
-    """Inside, the database's walsender stands still: the log goes on, and nothing of it comes."""
-    if database.server is None:
-        pytest.skip("the server's processes are not ours to halt")
-    with database.connect() as admin:
-        row = admin.execute(
-            "SELECT active_pid FROM pg_replication_slots WHERE database = current_database()"
-        ).fetchone()
-    assert row is not None
-    os.kill(row[0], signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(row[0], signal.SIGCONT)
+WALSENDER = "SELECT active_pid FROM pg_replication_slots WHERE database = current_database()"
+"""While it is halted, the log goes on, and nothing of it comes."""
 
 
 def wait_for_a_chunk(admin: Connection, begin: Callable[[], None]) -> None:
@@ -81,7 +68,7 @@ def test_a_chunk_that_is_ahead_of_the_log_waits_for_it(database: Database) -> No
     config = endpoint(database)
     with database.connect() as admin, session(config, BOUND) as capture:
         capture.until(lambda c: c.done() and len(c.documents) == ROWS)
-        with halted_log(database):
+        with halted(database, WALSENDER):
             prepare(database, *["UPDATE users SET n = n + 1"] * 3)
             wait_for_a_chunk(admin, lambda: command(capture, "backfill"))
             let_it_work(capture)
@@ -105,13 +92,13 @@ def test_a_row_that_is_read_again_is_not_emitted_where_the_log_gave_a_newer_one(
     update = "UPDATE users SET n = n + 1 WHERE id = 1"  # Its large value is not in the log.
     with database.connect() as admin, session(endpoint(database), BOUND) as capture:
         capture.until(Session.done)
-        with halted_log(database):
+        with halted(database, WALSENDER):
             prepare(database, update)
             wait_for_a_chunk(admin, lambda: command(capture, "backfill"))
             command(capture, "pause")
         # The chunk comes without the row, which is left to be read again by its key.
         capture.until(lambda c: c.state["bindings"]["public%2Fusers"]["scan"]["rereads"] == [["1"]])
-        with halted_log(database):
+        with halted(database, WALSENDER):
             prepare(database, update)
             wait_for_a_chunk(admin, lambda: command(capture, "resume"))
             prepare(database, update)
@@ -143,7 +130,7 @@ def test_a_table_of_lower_priority_is_not_read_while_the_log_holds_up_the_one_be
     ):
         blocker.execute("SELECT pg_current_xact_id()")
         capture.until(lambda c: any("waits for transactions" in line["message"] for line in c.logs))
-        with halted_log(database):
+        with halted(database, WALSENDER):
             wait_for_a_chunk(admin, blocker.commit)
             let_it_work(capture)
         capture.until(Session.done)

@@ -8,9 +8,10 @@ from random import Random
 
 import pytest
 
-from tests.captures.postgres.chunks.test_chunk_emission import command, halted_log, let_it_work, wait_for_a_chunk
+from tests.captures.postgres.chunks.test_chunk_emission import WALSENDER, command, let_it_work, wait_for_a_chunk
 from tests.captures.session import Session, bindings, session
 from tests.captures.source_tables import BOUND, FILL, end_of_log, endpoint, prepare, table_rows
+from tests.servers.halted import halted
 from tests.servers.postgres import Database
 from tidemark.captures.postgres.chunks import opened_reader
 from tidemark.captures.postgres.server.positions import parse_lsn
@@ -26,7 +27,7 @@ def test_rows_that_the_log_gave_are_left_out_of_a_batch(database: Database) -> N
     with database.connect() as admin, session(endpoint(database), BOUND, env=OFFERED) as capture:
         capture.until(lambda c: c.done() and len(c.documents) == 1000)
         before = capture.batches.count
-        with halted_log(database):
+        with halted(database, WALSENDER):
             prepare(database, "UPDATE users SET name = 'new' WHERE id IN (1, 2, 500, 1000)")
             wait_for_a_chunk(admin, lambda: command(capture, "backfill"))
             let_it_work(capture)

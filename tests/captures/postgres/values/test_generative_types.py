@@ -124,7 +124,7 @@ EXAMPLES = examples(15)
 """Each makes a table, opens a source, a log and a reader."""
 
 
-@settings(
+of_random_tables = settings(
     max_examples=EXAMPLES,
     deadline=None,
     database=None,
@@ -132,6 +132,9 @@ EXAMPLES = examples(15)
     phases=[Phase.generate],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
 )
+
+
+@of_random_tables
 @given(data=st.data())
 def test_chunk_and_log_and_the_way_back(server: Server, data: st.DataObject) -> None:
     table = data.draw(random_tables(server.types))
@@ -160,13 +163,7 @@ def test_chunk_and_log_and_the_way_back(server: Server, data: st.DataObject) -> 
         written_back(server.session, table, row, document)
 
 
-@settings(
-    max_examples=EXAMPLES,
-    deadline=None,
-    database=None,
-    phases=[Phase.generate],
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
-)
+@of_random_tables
 @given(data=st.data())
 def test_the_log_gets_the_same_from_columns(server: Server, data: st.DataObject) -> None:
     table = data.draw(random_tables(server.types))
