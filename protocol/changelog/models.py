@@ -307,7 +307,9 @@ class KnownGeneration(Generation):
     """A generation, and what the log has of it so far.
 
     Attributes:
-        fingerprints: The schemas of its segments, and those that were announced, from the oldest to the newest.
+        fingerprints: The schemas of its segments, and those that were announced. Each is there once, in the order in
+            which they came last.
+        begun_under: The first schema of all; it may have come again later. None where a summary does not say it.
         events: Their rows.
         bytes: Of their files.
         ended: The offset of the collection's first later event, which belongs to none or to a later one. None without
@@ -317,6 +319,7 @@ class KnownGeneration(Generation):
     """
 
     fingerprints: list[str] = []
+    begun_under: str | None = None
     events: int = 0
     bytes: int = 0
     ended: int | None = None

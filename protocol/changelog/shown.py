@@ -88,7 +88,7 @@ def shown(summary: Summary, collection: str) -> Shown | None:
         return None
     found = [known[0]]
     for later in known[1:]:
-        if fits(_schemas(summary, found), _schemas(summary, [later])):
+        if fits(_schemas(summary, found), _since_it_began(summary, later)):
             found.append(later)
         elif known[0].whole is None:
             found = [later]
@@ -105,6 +105,12 @@ def _of(summary: Summary, generations: Sequence[KnownGeneration]) -> Shown:
     # Without an event of theirs, it is the schema of the collection.
     schemas = _schemas(summary, generations) or [summary.schemas[summary.totals[generations[0].collection].fingerprint]]
     return Shown(tuple(generations), tuple(schemas))
+
+
+def _since_it_began(summary: Summary, generation: KnownGeneration) -> list[TableSchema]:
+    """The schemas of a generation, the one under which it began first. That may have come again after others."""
+    first = [summary.schemas[generation.begun_under]] if generation.begun_under is not None else []
+    return [*first, *_schemas(summary, [generation])]
 
 
 def _schemas(summary: Summary, generations: Sequence[KnownGeneration]) -> list[TableSchema]:

@@ -119,7 +119,8 @@ def _with_segment(generation: KnownGeneration, segment: Segment) -> KnownGenerat
 
 def _with_schema(generation: KnownGeneration, fingerprint: str) -> KnownGeneration:
     known = [*(f for f in generation.fingerprints if f != fingerprint), fingerprint]
-    return generation.model_copy(update={"fingerprints": known})
+    first = generation.begun_under or known[0]
+    return generation.model_copy(update={"fingerprints": known, "begun_under": first})
 
 
 def with_generations(summary: Summary) -> Summary:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-import pytest
+from datetime import UTC, datetime
 
-from tidemark.protocol.changelog import Column, KnownGeneration, Segment, Summary, TableSchema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidemark.protocol.changelog import Column, Commit, Generation, KnownGeneration, Segment, Summary, TableSchema
 from tidemark.protocol.changelog.evolution import fits
 from tidemark.protocol.changelog.models import CollectionTotals
 from tidemark.protocol.changelog.shown import newest_alone, shown
+from tidemark.protocol.changelog.summaries import advance
 
 TABLE = "public/t"
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def table(type_: str = "string", key: str = "id") -> TableSchema:
@@ -34,7 +40,7 @@ def summary(*generations: KnownGeneration) -> Summary:
     return Summary(
         number=9,
         epoch=1,
-        time="2026-01-01T00:00:00Z",  # type: ignore[arg-type]
+        time=EPOCH,
         next_offset=1000,
         schemas=schemas,
         totals={TABLE: CollectionTotals(events=1, fingerprint=TEXT.fingerprint)},
@@ -142,6 +148,30 @@ def test_rows_fit_where_ids_mean_the_same_columns(
     before: list[TableSchema], after: list[TableSchema], fit: bool
 ) -> None:
     assert fits(before, after) is fit
+
+
+@given(st.lists(st.sampled_from([AB, told(b="2", a="3"), told(a="2"), told(a="2", x="3")]), min_size=1, max_size=6))
+def test_what_is_laid_over_rows_stays_over_them_whatever_names_its_columns_get(schemas: list[TableSchema]) -> None:
+    log = Summary(number=-1, epoch=1, time=EPOCH, next_offset=0)
+    began = Generation(collection=TABLE, number=2, begin=1, why="a test")
+    for number, schema in enumerate([AB, *schemas]):
+        commit = Commit(
+            number=number,
+            epoch=1,
+            time=EPOCH,
+            first_offset=number,
+            next_offset=number + 1,
+            schemas={schema.fingerprint: schema},
+            generations=[began] if number == 1 else [],
+            segments=[
+                segment(2 if number else 1, number, number).model_copy(update={"fingerprint": schema.fingerprint})
+            ],
+        )
+        log = advance(log, commit)
+        found = shown(log, TABLE)
+        assert found is not None
+        laid_over = number > 0 and schemas[0] in (AB, told(a="2"))
+        assert found.over == (1 if laid_over else 0)
 
 
 @pytest.mark.parametrize(

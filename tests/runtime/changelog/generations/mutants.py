@@ -277,13 +277,13 @@ _OF_SUMMARIES = (
     Mutant(
         "a generation is laid over one that it does not fit",
         shown.shown,
-        "fits(_schemas(summary, found), _schemas(summary, [later]))",
+        "fits(_schemas(summary, found), _since_it_began(summary, later))",
         "True",
     ),
     Mutant(
         "no generation is laid over another one",
         shown.shown,
-        "fits(_schemas(summary, found), _schemas(summary, [later]))",
+        "fits(_schemas(summary, found), _since_it_began(summary, later))",
         "False",
     ),
     Mutant(
