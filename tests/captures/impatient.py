@@ -1,6 +1,6 @@
-"""A connector that waits little for tables that are away, and looks at its tables all the time.
+"""A connector that waits little for tables that are away, and looks at its tables all the time, or never.
 
-``python -m tests.captures.impatient SECONDS MODULE``. And what it says of them.
+``python -m tests.captures.impatient SECONDS LOOK_SECONDS MODULE``. And what it says of them.
 """
 
 from __future__ import annotations
@@ -17,9 +17,13 @@ if TYPE_CHECKING:
     from tests.captures.session import Json, Session
 
 
-def impatient(module: str, seconds: float = 1.0) -> list[str]:
-    """The command of such a connector."""
-    return [sys.executable, "-m", "tests.captures.impatient", str(seconds), module]
+NEVER = 3600.0
+"""For a connector that is to learn of changes from the log alone."""
+
+
+def impatient(module: str, seconds: float = 1.0, look: float = 0.2) -> list[str]:
+    """The command of such a connector. It looks at its tables every so many seconds."""
+    return [sys.executable, "-m", "tests.captures.impatient", str(seconds), str(look), module]
 
 
 def aside_of(capture: Session, table: str) -> Json | None:
@@ -46,5 +50,5 @@ def is_set_aside(capture: Session, table: str) -> bool:
 
 if __name__ == "__main__":
     table_states.GRACE_SECONDS = float(sys.argv[1])
-    set_aside.LOOK_SECONDS = set_aside.GRACE_LOOK_SECONDS = table_changes.LOOK_SECONDS = 0.2
-    runpy.run_module(sys.argv[2], run_name="__main__")
+    set_aside.LOOK_SECONDS = set_aside.GRACE_LOOK_SECONDS = table_changes.LOOK_SECONDS = float(sys.argv[2])
+    runpy.run_module(sys.argv[3], run_name="__main__")

@@ -25,7 +25,7 @@ def engine(request: pytest.FixtureRequest) -> Engine:
 
 def _capture(engine: Engine, folder: Path, tables: list[Any]) -> Capture:
     """With a connector that waits a second only."""
-    command = warm_command("tests.captures.impatient", "1", engine.module)
+    command = warm_command("tests.captures.impatient", "1", "0.2", engine.module)
     return Capture(folder, engine.database, engine.config(), {"command": command}, tables)
 
 

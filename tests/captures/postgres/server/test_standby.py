@@ -11,10 +11,12 @@ from dataclasses import dataclass
 
 import pytest
 
+from tests.captures.impatient import NEVER, impatient
 from tests.captures.postgres.log_reading import capturing
 from tests.captures.remedies import statements
 from tests.captures.session import Json, Session, apply, session, unary
 from tests.captures.source_tables import BOUND, FILL, USERS, end_of_log, prepare, table_rows
+from tests.conformance.test_rereads import causes, said
 from tests.servers.deadline import wait_until
 from tests.servers.postgres import Database, Postgres, fresh_database, own_server
 from tests.servers.postgres_standby import promote, replayed, standby_of
@@ -22,6 +24,7 @@ from tidemark.captures.postgres.chunks.fence import FenceTaker
 from tidemark.captures.postgres.server.config import parse_endpoint
 from tidemark.captures.postgres.server.positions import parse_lsn
 from tidemark.captures.postgres.server.retention import replica_lag
+from tidemark.captures.postgres.server.rewrite_trigger import SCRIPT
 from tidemark.captures.postgres.server.session import connect
 from tidemark.captures.postgres.tables.snapshots import Snapshot
 from tidemark.protocol.errors import SourceError
@@ -159,6 +162,23 @@ def test_a_transaction_that_goes_on_at_the_primary_does_not_fill_the_state(pair:
             long.commit()
             again.until(Session.done)
             again.until(lambda c: c.rows() == table_rows(pair.primary) and "hidden_until" not in c.state)
+
+
+def test_a_rewrite_of_which_the_trigger_tells(pair: Pair) -> None:
+    """The trigger is made on the primary, where the ALTER runs too. A standby has the message, and the rows later."""
+    prepare(pair.primary, SCRIPT)
+    _apply(pair)
+    command = impatient("tidemark.connectors.postgres", look=NEVER)
+    with session(pair.config(), BOUND, command=command) as capture:
+        capture.until(Session.done)
+        prepare(
+            pair.primary,
+            "ALTER TABLE users ALTER name TYPE text USING name || '!'",
+            "INSERT INTO users VALUES (-1, 'later')",
+        )
+        capture.until(lambda c: bool(said(c).get("ended")), 60)
+        assert causes(said(capture)) == {"column_rewritten": ["name"]}
+        capture.until(lambda c: c.rows() == table_rows(pair.primary))
 
 
 def test_a_snapshot_hides_what_the_standby_does_not_say(pair: Pair) -> None:

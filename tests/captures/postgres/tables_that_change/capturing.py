@@ -25,6 +25,7 @@ def capturing(
     tables: Sequence[str] = ("public.t",),
     stop: bool = False,
     resource: Json | None = None,
+    look: float = 0.2,
     env: dict[str, str] | None = None,
     **config: Any,
 ) -> Iterator[Session]:
@@ -33,7 +34,7 @@ def capturing(
     bound = bindings(*tables, **(resource or {}))
     if state is None:
         apply(settings, bound)
-    command = impatient("tidemark.connectors.postgres", 0.5)
+    command = impatient("tidemark.connectors.postgres", 0.5, look)
     with session(settings, bound, state, stop=stop, command=command, env=env) as capture:
         yield capture
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.captures.impatient import aside_of
+import pytest
+
+from tests.captures.impatient import NEVER, aside_of
 from tests.captures.postgres.tables_that_change.capturing import SECONDS, capturing, held, kept
 from tests.captures.session import Session
 from tests.captures.source_tables import prepare
@@ -10,6 +12,7 @@ from tests.conformance.test_on_alter import order, refused
 from tests.conformance.test_rereads import causes, said
 from tests.conformance.test_rereads import kept as noted
 from tests.servers.postgres import Database
+from tidemark.captures.postgres.server.rewrite_trigger import SCRIPT
 
 TABLE = "CREATE TABLE t (id int {}, a text)"
 ROWS = "INSERT INTO t SELECT i, i::text FROM generate_series(1, 100) i"
@@ -50,3 +53,29 @@ def test_rows_without_a_key_cannot_be_told_apart(database: Database) -> None:
         second.documents[:0] = first.documents
         order(second, 2)
         second.until(lambda c: aside_of(c, "t") is None and kept(c, ()) == held(database), SECONDS)
+
+
+@pytest.mark.parametrize("keep", [False, True], ids=["read again", "kept"])
+def test_a_rewrite_of_which_the_trigger_tells(database: Database, keep: bool) -> None:
+    """It is put off where the log has it, and later rows keep coming; then the user's word counts."""
+    prepare(database, TABLE.format("PRIMARY KEY"), ROWS, SCRIPT)
+    with capturing(database, on_alter="ask", look=NEVER) as first:
+        first.until(Session.done)
+        prepare(
+            database,
+            "ALTER TABLE t ALTER a TYPE text USING a || '!'",
+            "UPDATE t SET a = 'later' WHERE id = 1",
+        )
+        first.until(lambda c: bool(noted(c, "t").get("put_off")) and c.rows()[(1,)]["a"] == "later", SECONDS)
+        assert causes(noted(first, "t")) == {"column_rewritten": ["a"]}
+        assert first.rows()[(2,)]["a"] == "2"
+    with capturing(database, first.state, on_alter="ask", look=NEVER) as second:
+        second.documents[:0] = first.documents
+        order(second, 1, keep=keep)
+        if not keep:
+            second.until(lambda c: kept(c) == held(database), SECONDS)
+            return
+        prepare(database, "UPDATE t SET a = 'last' WHERE id = 3")
+        second.until(lambda c: c.rows()[(3,)]["a"] == "last", SECONDS)
+        assert not noted(second, "t").get("put_off")
+        assert second.rows()[(2,)]["a"] == "2" and held(database) != kept(second)
