@@ -1,8 +1,9 @@
 """A batch: the events of the next commit, on their way into segments.
 
-Each collection has a block of documents. A full block is decoded by the thread that filled it. Then the log's writing
-thread parses it and writes it as a row group, while the next block fills. So memory is bounded for a transaction of any
-size, and work outside of the interpreter's lock runs beside work inside of it.
+Each collection has a block of documents. A full block is decoded by the thread that filled it. Then one of the log's
+writing threads parses it and writes it as a row group, while the next block fills. So memory is bounded for a
+transaction of any size, and work outside of the interpreter's lock runs beside work inside of it. Blocks of one segment
+are written one after the other, those of several side by side.
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ ROW_OVERHEAD = 64
 """Bytes of memory that a pending document takes besides its own."""
 
 QUEUED_BLOCKS = 2
-"""Decoded blocks that may wait for the writing thread."""
+"""Decoded blocks that may wait for the writing threads while another one is made."""
+
+WRITING_THREADS = QUEUED_BLOCKS + 1
+"""One for each block that is not written yet: a block that waits for its segment keeps no other one from a thread."""
 
 OPEN_SEGMENTS = 100
 """Open files of a batch. Beyond it the oldest one is finished."""
@@ -123,6 +127,7 @@ class _Block:
 
 
 B = TypeVar("B", _Block, _ColumnBlock)
+T = TypeVar("T")
 
 
 class Batch:
@@ -140,7 +145,7 @@ class Batch:
         generations: Those that begin or become whole with it.
     """
 
-    def __init__(self, root: Path, number: int, epoch: int, first_offset: int, writing_thread: Executor) -> None:
+    def __init__(self, root: Path, number: int, epoch: int, first_offset: int, writing_threads: Executor) -> None:
         self.number = number
         self.first_offset = first_offset
         self.events = 0
@@ -150,11 +155,12 @@ class Batch:
         self._epoch = epoch
         self._sealed = False
         self._failed = False
-        self._writing_thread = writing_thread
+        self._writing_threads = writing_threads
         self._writes: deque[Future[Any]] = deque()
         self._blocks: dict[str, _Block | _ColumnBlock] = {}
         self._pending = 0
         self._open: dict[str, SegmentWriter] = {}
+        self._newest_work: dict[SegmentWriter, Future[Any]] = {}
         self._begun: list[SegmentWriter] = []
         self._finished: list[Future[Segment | None]] = []
         self.quarantine = Quarantine()
@@ -283,7 +289,7 @@ class Batch:
         self._blocks.clear()
 
     def _write(self, name: str) -> None:
-        """Decodes a collection's block and hands it to the writing thread."""
+        """Decodes a collection's block and hands it to the writing threads."""
         block = self._blocks.pop(name)
         self._failed = True  # until it has succeeded: a batch without these events must not be committed
         if isinstance(block, _ColumnBlock):
@@ -301,7 +307,13 @@ class Batch:
 
     def _submit(self, write: Callable[..., None], collection: BoundCollection, parts: Sequence[Any]) -> None:
         segment = self._segment(collection)
-        self._writes.append(self._writing_thread.submit(write, segment, collection.decoder, parts, self.quarantine))
+        self._writes.append(self._work(segment, write, segment, collection.decoder, parts, self.quarantine))
+
+    def _work(self, segment: SegmentWriter, work: Callable[..., T], *given: Any) -> Future[T]:
+        """Hands work on a segment to the writing threads."""
+        before = self._newest_work.get(segment)
+        future = self._newest_work[segment] = self._writing_threads.submit(_in_turn, before, work, *given)
+        return future
 
     def _segment(self, collection: BoundCollection) -> SegmentWriter:
         """The open segment of a collection under this schema; a new one where there is none."""
@@ -334,12 +346,20 @@ class Batch:
     def _finish_segment(self, name: str) -> None:
         segment = self._open.pop(name, None)
         if segment is not None:
-            self._finished.append(self._writing_thread.submit(_finish, segment))
+            self._finished.append(self._work(segment, _finish, segment))
+            del self._newest_work[segment]
 
 
 def _parts(documents: list[bytes], offsets: array[int]) -> Iterator[tuple[list[bytes], array[int]]]:
     for start in range(0, len(documents), DECODE_ROWS):
         yield documents[start : start + DECODE_ROWS], offsets[start : start + DECODE_ROWS]
+
+
+def _in_turn(before: Future[Any] | None, work: Callable[..., T], *given: Any) -> T:
+    """Does work on a segment once that before it has ended. The latter has a thread already: it was given first."""
+    if before is not None:
+        before.result()
+    return work(*given)
 
 
 def _finish(segment: SegmentWriter) -> Segment | None:

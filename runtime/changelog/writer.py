@@ -33,7 +33,7 @@ from tidemark.protocol.changelog.table_schema import Schema, is_untyped, table_s
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.messages import JsonObject
 from tidemark.protocol.state import difference
-from tidemark.runtime.changelog.batch import Batch, BoundCollection
+from tidemark.runtime.changelog.batch import WRITING_THREADS, Batch, BoundCollection
 from tidemark.runtime.changelog.documents.column_names import ColumnNames
 from tidemark.runtime.changelog.files import storage
 from tidemark.runtime.changelog.files.sweep import sweep
@@ -69,7 +69,7 @@ class LogWriter:
         self._batches: list[Batch] = []
         self._order = Lock()  # of the batches, and of the summary they follow
         self._failed = False
-        self._writing_thread = ThreadPoolExecutor(1, thread_name_prefix="segments")
+        self._writing_threads = ThreadPoolExecutor(WRITING_THREADS, thread_name_prefix="segments")
 
     @classmethod
     def open(cls, root: Path, capture: str, log_id: str = "") -> Self:
@@ -175,7 +175,7 @@ class LogWriter:
                 number, offset = last.number + 1, last.next_offset
             else:
                 number, offset = self.summary.number + 1, self.summary.next_offset
-            batch = Batch(self.root, number, self.epoch, offset, self._writing_thread)
+            batch = Batch(self.root, number, self.epoch, offset, self._writing_threads)
             self._batches.append(batch)
         return batch
 
@@ -271,7 +271,7 @@ class LogWriter:
         for batch in reversed(self._batches):
             batch.discard()
         self._batches.clear()
-        self._writing_thread.shutdown()
+        self._writing_threads.shutdown()
         self._lock.release()
 
     def _taken(self, number: int) -> bool:

@@ -12,6 +12,7 @@ import json
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 import msgspec
@@ -43,7 +44,7 @@ class Misfit:
 
 
 class Quarantine:
-    """The events of a batch that are kept apart. Two threads append to it.
+    """The events of a batch that are kept apart. Several threads append to it.
 
     Attributes:
         most_bytes: Of their documents.
@@ -53,11 +54,13 @@ class Quarantine:
         self.most_bytes = QUARANTINE_BYTES
         self._misfits: list[Misfit] = []
         self._bytes = 0
+        self._adding = Lock()
 
     def add(self, misfits: Sequence[Misfit]) -> None:
         """Adds events. Raises ChangeLogError ``TM-LOG-010`` if there are too many: then the cause is another one."""
-        self._misfits += misfits
-        self._bytes += sum(len(misfit.document) for misfit in misfits)
+        with self._adding:
+            self._misfits += misfits
+            self._bytes += sum(len(misfit.document) for misfit in misfits)
         if self._bytes > self.most_bytes:
             reason = misfits[-1].reason
             raise ChangeLogError(

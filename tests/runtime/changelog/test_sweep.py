@@ -77,7 +77,7 @@ def test_only_named_files_are_left_after_any_history(actions: list[str]) -> None
                 case "reopen":
                     # As if killed: the lock goes, the files stay.
                     log._lock.release()
-                    log._writing_thread.shutdown()
+                    log._writing_threads.shutdown()
                     log = LogWriter.open(root, "shop")
                     batch = log.begin()
                     assert data_files(root) == named_files(root)

@@ -1,0 +1,57 @@
+"""Segments of several collections are written side by side, the blocks of each in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from threading import Event
+from typing import Any, TypeVar
+
+import pyarrow.parquet as pq
+
+from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, order
+from tidemark.protocol.changelog.layout import HEADER
+from tidemark.protocol.changelog.table_schema import table_schema
+from tidemark.runtime.changelog.batch import WRITING_THREADS, Batch, BoundCollection
+
+OTHERS = "public/others"
+T = TypeVar("T")
+
+
+class FirstWorkLast(ThreadPoolExecutor):
+    """Holds the first piece of work until the third one is done."""
+
+    def __init__(self) -> None:
+        super().__init__(WRITING_THREADS)
+        self._given = 0
+        self._others_done = Event()
+
+    def submit(self, work: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        def held() -> T:
+            assert self._others_done.wait(60), "the third piece of work waits for the first"
+            return work(*args, **kwargs)
+
+        self._given += 1
+        if self._given == 1:
+            return super().submit(held)
+        future = super().submit(work, *args, **kwargs)
+        if self._given == 3:
+            future.add_done_callback(lambda _: self._others_done.set())
+        return future
+
+
+def test_a_segment_waits_for_none_of_another_collection(tmp_path: Path) -> None:
+    (tmp_path / HEADER).touch()
+    schemas = [table_schema(name, ORDER_SCHEMA) for name in (ORDERS, OTHERS)]
+    with FirstWorkLast() as threads:
+        batch = Batch(tmp_path, 1, 1, 0, threads)
+        # Bound anew for each call, which ends the block before.
+        batch.add(BoundCollection(schemas[0]), [order(1)])
+        batch.add(BoundCollection(schemas[0]), [order(2)])
+        batch.add(BoundCollection(schemas[1]), [order(3)])
+        for schema in schemas:
+            batch.add(BoundCollection(schema), [])
+        orders, others = batch.finish()
+    assert pq.read_table(tmp_path / orders.path).column("id").to_pylist() == [1, 2]
+    assert pq.read_table(tmp_path / others.path).column("id").to_pylist() == [3]
