@@ -73,9 +73,9 @@ def _in_connector(reach: Callable[[str], None]) -> None:
 
 def _in_runtime(reach: Callable[[str], None]) -> None:
     """Before and after the commit that states it."""
-    from tidemark.runtime.changelog import writer
+    from tidemark.runtime.changelog import claim, writer
 
-    write = writer._write_commit
+    write = claim.write_commit
 
     def writing(root: Path, commit: Any, summary: Any) -> Any:
         said = [BEGIN if one.whole is None else WHOLE for one in commit.generations]
@@ -86,7 +86,7 @@ def _in_runtime(reach: Callable[[str], None]) -> None:
             reach(failpoint(RUNTIME, "after", what))
         return result
 
-    writer._write_commit = writing
+    writer.write_commit = writing  # type: ignore[attr-defined]
 
 
 if __name__ == "__main__":
