@@ -10,6 +10,9 @@ RUNTIME = "TIDEMARK_RUNTIME"
 BATCHES = "TIDEMARK_BATCHES"
 """``arrow``: the runtime takes events as batches of columns, too: ``tidemark.protocol.batches``."""
 
+REQUEST = "TIDEMARK_REQUEST"
+"""The kind of the first request that a process will be sent: it may import what that takes before the request comes."""
+
 LOG_ID = "TIDEMARK_LOG"
 """The id of the change log that a capture goes into. Set by our runtime."""
 

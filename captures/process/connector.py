@@ -15,6 +15,7 @@ import orjson
 from tidemark.captures.engine.output import Output
 from tidemark.captures.engine.request_lines import RequestLines
 from tidemark.captures.readers.memory import bound_freed_memory
+from tidemark.protocol.environment import REQUEST
 from tidemark.protocol.errors import ConnectorError, TidemarkError
 from tidemark.protocol.extras import missing_extra
 from tidemark.protocol.logs import log_failure, log_to_stderr
@@ -58,6 +59,7 @@ def main(database: DatabaseFactory, folder: Path) -> int:
     stdout = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     try:
+        _expect(os.environ.get(REQUEST, ""), database)
         serve(database, folder, RequestLines(sys.stdin.fileno()), Output(stdout))
         return 0
     except TidemarkError as error:
@@ -78,6 +80,18 @@ def main(database: DatabaseFactory, folder: Path) -> int:
         logger.debug("unexpected error", exc_info=True)
         log_failure(logger, ConnectorError("TM-CAP-002", f"unexpected {type(error).__name__} at {place(error)}"))
     return 1
+
+
+def _expect(kind: str, database: DatabaseFactory) -> None:
+    """Imports what a request of this kind takes. A runtime that says which one will come may have started us early."""
+    if kind in ("discover", "validate"):
+        from tidemark.captures.process import answers  # noqa: F401
+
+        database()
+    elif kind == "open":
+        from tidemark.captures.process import session  # noqa: F401
+
+        database().source()
 
 
 def serve(database: DatabaseFactory, folder: Path, requests: RequestLines, output: Output) -> None:

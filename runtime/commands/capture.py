@@ -53,17 +53,25 @@ def capture(file: CaptureFileArgument, until_caught_up: UntilCaughtUpOption = Fa
     # The log before the connector: a foreign or busy one is an error before anything is asked of the source.
     log = OwnedLog(settings.log_path, settings.capture, KnownLog(file))
     display = StatusFile(settings.log_path, shown)
-    prepare = partial(_prepare, display=display, log=log, until_caught_up=until_caught_up)
+    preparation_of = partial(_preparation, display=display, log=log, until_caught_up=until_caught_up)
+
+    def prepare(edited: CaptureFile) -> PreparedCapture:
+        preparation = preparation_of(edited)
+        with preparation.connector:
+            return _prepare(preparation, edited, display)
+
     with Interruption() as interruption, display, _LoggingTo(display), log, ThreadPoolExecutor(1) as loader:
         display.begin()
         loaded = loader.submit(_load)
-        prepared = prepare(settings)
-        display.expect(table.name for table in prepared.tables)
-        with CaptureFileWatch(file, settings, before, prepare, display) as watch:
-            supervisor = loaded.result()
-            supervisor(
-                prepared, log, settings.commit, interruption, display, until_caught_up=until_caught_up, watch=watch
-            ).run()
+        preparation = preparation_of(settings)
+        with preparation.connector:
+            prepared = _prepare(preparation, settings, display, opens=True)
+            display.expect(table.name for table in prepared.tables)
+            with CaptureFileWatch(file, settings, before, prepare, display) as watch:
+                supervisor = loaded.result()
+                supervisor(
+                    prepared, log, settings.commit, interruption, display, until_caught_up=until_caught_up, watch=watch
+                ).run()
     if json:
         sys.stdout.write(orjson.dumps(figures.as_fields(), option=orjson.OPT_APPEND_NEWLINE).decode())
     else:
@@ -93,12 +101,26 @@ def _terminal(figures: Figures, level: str) -> Display | None:
     return LiveDisplay(figures, level, console) if console.is_terminal else None
 
 
-def _prepare(settings: CaptureFile, *, display: Display, log: OwnedLog, until_caught_up: bool) -> PreparedCapture:
-    """Everything between the capture file and ``open``: discover, select, validate, apply."""
+def _preparation(settings: CaptureFile, *, display: Display, log: OwnedLog, until_caught_up: bool) -> Preparation:
     log_id, state = log.known()
-    preparation = Preparation(settings, display.log, until_caught_up=until_caught_up, log_id=log_id, state=state)
+    return Preparation(settings, display.log, until_caught_up=until_caught_up, log_id=log_id, state=state)
+
+
+def _prepare(
+    preparation: Preparation, settings: CaptureFile, display: Display, *, opens: bool = False
+) -> PreparedCapture:
+    """Everything between the capture file and ``open``: discover, select, validate, apply.
+
+    Processes of the connector start side by side, but none is asked before it is known that it should be.
+
+    Args:
+        opens: The capture is opened at once: its process starts already.
+    """
+    preparation.begin("spec", "discover", "validate")
     spec, discovered = preparation.discover()
     selection = preparation.select(spec, discovered)
+    if opens:
+        preparation.begin_session(selection.tables)
     for warning in selection.warnings:
         display.notice("warning", warning)
     prepared = preparation.validate(selection.tables)

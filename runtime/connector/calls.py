@@ -13,6 +13,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_fixe
 from tidemark.protocol.capture_file.model import ANSWER_SECONDS
 from tidemark.protocol.codec import decode_response
 from tidemark.protocol.envelope import MAX_LINE_BYTES
+from tidemark.protocol.environment import REQUEST
 from tidemark.protocol.errors import ConnectorError, ProtocolError
 from tidemark.protocol.messages import (
     PROTOCOL_VERSION,
@@ -74,6 +75,10 @@ class Caller:
         self._log = log
         self._seconds = seconds
 
+    def environment(self, kind: str) -> dict[str, str]:
+        """Variables for the process of a call."""
+        return {**self._environment, REQUEST: kind}
+
     def spec(self) -> SpecResponse:
         """What the connector is. Raises ``TM-RUN-006`` when it speaks another version of the protocol."""
         response = self._call(Spec(connector_type=self._connector.kind), SpecResponse)
@@ -121,7 +126,7 @@ class Caller:
         return answered
 
     def _call_once(self, request: Request, answer: type[M]) -> M:
-        running = self._connector.start(self._environment)
+        running = self._connector.start(self.environment(request.kind))
         with Conversation(self._connector.name, running, self._redactor, self._log) as talk:
             talk.send(request)
             talk.finish()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
@@ -14,7 +14,16 @@ from tidemark.protocol.batches import ARROW
 from tidemark.protocol.capture_file import CaptureFile, LimitsEntry, mistakes_in
 from tidemark.protocol.capture_file.model import ANSWER_SECONDS, SILENCE_SECONDS
 from tidemark.protocol.changelog.known_tables import known_tables
-from tidemark.protocol.environment import BATCHES, CHECK, KNOWN_STATE, LOG_ID, PLAN, RUNTIME, STOP_WHEN_CAUGHT_UP
+from tidemark.protocol.environment import (
+    BATCHES,
+    CHECK,
+    KNOWN_STATE,
+    LOG_ID,
+    PLAN,
+    REQUEST,
+    RUNTIME,
+    STOP_WHEN_CAUGHT_UP,
+)
 from tidemark.protocol.log_lines import LogLine
 from tidemark.protocol.logs import LEFT_OUT
 from tidemark.protocol.messages import (
@@ -29,6 +38,7 @@ from tidemark.protocol.messages import (
     SpecResponse,
 )
 from tidemark.runtime.connector.calls import Caller
+from tidemark.runtime.connector.early_starts import EarlyStarts
 from tidemark.runtime.connector.interface import Connector, LogSink
 from tidemark.runtime.connector.process import ProcessConnector
 from tidemark.runtime.connector.secrets import SHORTEST, Redactor
@@ -98,7 +108,7 @@ class Preparation:
         for place in (*secrets.short, *more_secrets.short):
             text = f"{place} is too short to be blanked: a connector's message that contains it would show it"
             log(LogLine(level="warning", message=f"{text}. Choose one with at least {SHORTEST} characters."))
-        self.connector = _connector(file, log)
+        self.connector = EarlyStarts(_connector(file, log))
         self.environment = {
             **{name: _as_variable(value) for name, value in variables_of_file.items()},
             "FLOW_RUNTIME_CODEC": "json",
@@ -122,6 +132,15 @@ class Preparation:
             self.reasons[str(line.fields.get("table"))] = str(line.fields.get("reason"))
         else:
             self._log(line)
+
+    def begin(self, *kinds: str) -> None:
+        """Starts the processes of calls that will be made: each imports what its own takes. Raises as ``Caller``."""
+        for kind in kinds:
+            self.connector.begin(self._caller.environment(kind))
+
+    def begin_session(self, tables: Sequence[SelectedTable]) -> None:
+        """Starts the process that will be opened for these tables. Raises as ``Caller``."""
+        self.connector.begin(self._of_session(tables), session=str(self._file.log_path.resolve()))
 
     def discover(self) -> tuple[SpecResponse, list[DiscoveredBinding]]:
         """What the connector is and which tables it finds.
@@ -153,11 +172,9 @@ class Preparation:
         ]
         names = [(table.name, table.binding.state_key, table.binding.resource_config) for table in settled]
         version = hashlib.sha256(orjson.dumps(names, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
-        # A column that is kept as text has the text that a document has, and not every value of a batch has that.
-        batches = "" if any(table.text for table in settled) else ARROW
         return PreparedCapture(
             self.connector,
-            {BATCHES: batches, **self.environment},
+            self._of_session(settled),
             self.redactor,
             self._capture(settled),
             settled,
@@ -169,6 +186,12 @@ class Preparation:
     def apply(self, prepared: PreparedCapture) -> Applied:
         """Lets the connector create what it needs at the source. Returns its description, and its change of state."""
         return self._caller.apply(prepared.spec, prepared.version)
+
+    def _of_session(self, tables: Sequence[SelectedTable]) -> dict[str, str]:
+        """Variables for the process that is opened."""
+        # A column that is kept as text has the text that a document has, and not every value of a batch has that.
+        batches = "" if any(table.text for table in tables) else ARROW
+        return {BATCHES: batches, **self.environment, REQUEST: "open"}
 
     def _capture(self, tables: list[SelectedTable]) -> CaptureSpec:
         return CaptureSpec(

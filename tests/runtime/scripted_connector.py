@@ -1,7 +1,8 @@
 """A connector that plays a script: a real process over real pipes, with whatever behaviour a test wants.
 
 ``python scripted_connector.py FOLDER``: the folder holds ``script.json`` and takes ``requests.jsonl``, every request
-that came, in order, each with the process's id, and ``environment.json``, the last process's variables. The script:
+that came, in order, each with the process's id, and ``environment.json``, the variables of whoever got the last one. The
+script:
 
 ``tables``
     What is discovered: ``{"name": "public/t", "key": ["/id"], "schema": {…}, "disable": false}``.
@@ -217,10 +218,10 @@ def binding(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    write_file("environment.json", json.dumps(dict(os.environ)))
     request = read()
     if request is None:
         return
+    write_file("environment.json", json.dumps(dict(os.environ)))
     ((kind, body),) = request.items()
     if kind == "open":
         opens = [line for line in contents("requests.jsonl").splitlines() if '"open"' in line]
