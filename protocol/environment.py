@@ -16,9 +16,6 @@ REQUEST = "TIDEMARK_REQUEST"
 LOG_ID = "TIDEMARK_LOG"
 """The id of the change log that a capture goes into. Set by our runtime."""
 
-BATCHES = "TIDEMARK_BATCHES"
-"""``arrow``: the runtime takes batches of columns (``tidemark.protocol.batches``)."""
-
 STOP_WHEN_CAUGHT_UP = "TIDEMARK_STOP_WHEN_CAUGHT_UP"
 """A connector ends once every backfill is done and the log is read to where the server was."""
 
@@ -27,6 +24,10 @@ KNOWN_STATE = "TIDEMARK_STATE"
 
 CHECK = "TIDEMARK_CHECK"
 """``validate`` also reports what ``open`` would report. ``running``: while the capture runs."""
+
+RETAINED = "TIDEMARK_RETAINED"
+"""``validate`` only tells, by a status line, what log the source retains for the capture, and by lines of the level
+error, why the capture could not resume."""
 
 PLAN = "TIDEMARK_PLAN"
 """The answer to ``validate`` also has a plan: see ``tidemark.protocol.plan``."""

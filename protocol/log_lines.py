@@ -76,12 +76,16 @@ class TableProgress(BaseModel):
         rows_estimated: The server's estimate of all rows, or None when it has none.
         done: The backfill is done; only the log is read.
         state: ``waiting`` for its turn, ``scanning``, ``paused``, ``failed`` (its backfill; its changes are captured),
-            ``set_aside`` (nothing of it is captured; for both see ``error``), ``done``.
+            ``away`` (it cannot be captured as it is, and is set aside soon), ``set_aside`` (nothing of it is captured;
+            for the three see ``error``), ``done``.
         bytes_done: Bytes of the documents that this process emitted of it.
         bytes_estimated: The table's size on the source's disk, or None if it is unknown.
         rows_per_second: At present, smoothed.
         seconds_left: Until it is done at that rate, or None if unknown.
-        error: Code and text of why it is set aside, or of what its last chunk failed with; None if that was read.
+        error: Code and text of why it is away or set aside, or of what its last chunk failed with; None if that was
+            read.
+        remedy: What to do about ``error``.
+        dropped: Code and text of why rows are not read that the last command for it asked for; None if they are.
         bad_values: How many values a document could not represent, by the policy that was applied.
         reread: Why its rows are or were read again; None if nothing has happened to it.
         seconds_needed: For a reread that is put off: about how long it takes, at the speed of the last chunks of this
@@ -98,6 +102,8 @@ class TableProgress(BaseModel):
     rows_per_second: float = 0.0
     seconds_left: float | None = None
     error: str | None = None
+    remedy: str | None = None
+    dropped: str | None = None
     bad_values: dict[str, int] = {}
     reread: Reread | None = None
     seconds_needed: float | None = None
@@ -110,9 +116,13 @@ class Progress(BaseModel):
     Attributes:
         tables: By resource path joined with a dot.
         position: The log position that has been emitted.
-        lag_seconds: Age of the last transaction read from the log, 0 when it is read to its end, None when unknown.
+        lag_seconds: How far the capture is behind the source, 0 when its log is read to its end; None when unknown, as
+            while the source gives no sign of life.
+        silence_seconds: The source is asked for a sign of life, and a line follows, at least twice in this time. After
+            it without one, nothing is known of the source; None when the connector does not say.
         retained_bytes: Log that the source retains for this capture.
         retained_limit: The most it retains before it drops the position; None if there is no limit.
+        retained_by: Where or for what it is retained, in words: ``for slot NAME (reserved, active)``; None if unknown.
         retained_seconds_left: Until that at the present rate; None if it does not grow, or is unknown.
         rows_per_second: Of all backfills together, smoothed.
         seconds_left: Until all backfills are done at that rate, or None if unknown.
@@ -124,8 +134,10 @@ class Progress(BaseModel):
     tables: dict[str, TableProgress] = {}
     position: str = ""
     lag_seconds: float | None = None
+    silence_seconds: float | None = None
     retained_bytes: int | None = None
     retained_limit: int | None = None
+    retained_by: str | None = None
     retained_seconds_left: float | None = None
     rows_per_second: float = 0.0
     seconds_left: float | None = None

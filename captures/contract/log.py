@@ -15,6 +15,14 @@ from tidemark.captures.contract.table_changes import Consequence
 from tidemark.captures.contract.table_events import ChangesPassed, ColumnsChanged, RowsAffected, SetAside, TableEvent
 from tidemark.protocol.errors import SourceError
 
+LEAST_SILENCE_SECONDS = 2.0
+"""The shortest silence of a source that says anything about it, however short the heartbeat is."""
+
+
+def silence_limit(heartbeat_seconds: float) -> float:
+    """The seconds without a sign of life of the source after which the lag is unknown. It is asked in half of them."""
+    return max(heartbeat_seconds, LEAST_SILENCE_SECONDS)
+
 
 @dataclass(slots=True)
 class Transaction:
@@ -100,6 +108,10 @@ class LogStream(Protocol):
     @property
     def between_transactions(self) -> bool: ...
 
+    @property
+    def silent_seconds(self) -> float:
+        """How long the server has sent nothing of the log, not even that it lives."""
+
     def read(self, limit: int, wait: float, wakeup: int) -> LogBatch:
         """Reads the available log, about ``limit`` bytes at most, and returns at the end of a transaction if one is
         near.
@@ -115,7 +127,10 @@ class LogStream(Protocol):
         """Everything up to ``position`` is durable downstream: the source may discard it."""
 
     def request_progress(self) -> None:
-        """Asks the server for its position, so that ``position`` advances although nothing is written."""
+        """Asks the server for its position, so that ``position`` advances although nothing is written.
+
+        The answer is a sign of life. A server that gives one by itself, each half of ``silence_limit``, is not asked.
+        """
 
     def reconnect(self) -> None:
         """Reconnects after a retryable error, and resumes the log where it was.

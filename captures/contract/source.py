@@ -122,10 +122,14 @@ class RetainedLog:
     Attributes:
         size: In bytes; None when that is not known.
         limit: Of how many the server would take the position away; None when it never would, or keeps its log by time.
+        end: Where the capture finds the log to end; None where the server sends all of it at once, or does not tell.
+        by: Where or for what it is retained, in words: ``for slot NAME (reserved, active)``; empty if nothing is.
     """
 
     size: int | None
     limit: int | None = None
+    end: int | None = None
+    by: str = ""
 
 
 class Source(ReadsInSnapshots, Protocol):

@@ -110,11 +110,11 @@ class Commands:
         if command.keep:
             self._rereads.drop(tables if command.tables else waiting or tables)
             return
-        stopped = (b.paused or b.failed or not isinstance(b.capture, Captured) for b in tables)
+        stopped = (b.paused or b.failed or b.dropped or not isinstance(b.capture, Captured) for b in tables)
         if not waiting and not any(stopped):
             raise _wrong("neither paused nor failed nor set aside, and no reread is put off")
         for backfill in tables:
-            backfill.paused = False
+            backfill.paused, backfill.dropped = False, ""
             self._rereads.begin(backfill)
             if isinstance(backfill.capture, Captured):
                 backfill.take_up()
@@ -142,6 +142,7 @@ class Commands:
                 backfill.capture.ask()
                 continue
             backfill.take_up()
+            backfill.dropped = ""
             reread, backfill.reread = backfill.reread, begun(backfill.reread)
             empties = reread is not None and reread.put_off and reread.empties
             # Rows without a key would only be added to the existing ones.
@@ -163,6 +164,7 @@ class Commands:
             raise _wrong("the table is set aside, and will be read completely")
         first, last = self._bounds(command, backfill)
         backfill.ranges.add(first, last, command.where or None)
+        backfill.dropped = ""
         backfill.take_up()
 
     @staticmethod

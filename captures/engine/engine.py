@@ -33,6 +33,7 @@ from tidemark.captures.engine.reconnection import Attempt, Outages, tell_lost
 from tidemark.captures.engine.requests import SessionRequests
 from tidemark.captures.engine.rereads import Rereads
 from tidemark.captures.engine.set_aside import SetAsideTables, leave_out
+from tidemark.captures.engine.source_life import FENCE_SECONDS, SourceLife
 from tidemark.captures.engine.status import StatusReports
 from tidemark.captures.readers.reader_pool import ReaderPool
 from tidemark.captures.scheduling.backfills import Backfills
@@ -48,9 +49,6 @@ READ_BYTES = 1024 * 1024
 
 IDLE_SECONDS = 1.0
 """The longest time between two steps of the loop."""
-
-FENCE_SECONDS = 0.05
-"""How often to ask the server for the end of its log, while a chunk waits for the log."""
 
 ACKNOWLEDGE_SECONDS = 10.0
 """How long a finished capture waits for its last checkpoints to be acknowledged."""
@@ -96,7 +94,6 @@ class Capture:
         self._position = 0
         self._durable: int | None = None
         self._stop_at: int | None = None
-        self._progress_asked = 0.0
 
     def run(self) -> None:
         """Captures until the end of stdin or, with ``stop_when_caught_up``, until everything is captured.
@@ -123,7 +120,8 @@ class Capture:
             self._announcements = Announcements(self._source, self._backfills, self._checkpoints)
             self._rereads = Rereads(self._source, self._backfills, self._asides, self._announcements)
             self._commands = Commands(self._source, self._backfills, self._rereads, self._state.control)
-            self._status = StatusReports(self._source, self._backfills, self._clock)
+            self._life = SourceLife(self._source.options.heartbeat_seconds, self._clock)
+            self._status = StatusReports(self._source, self._backfills, self._life, self._clock)
             if lost is not None:
                 self._read_all_again(lost)
             self._announce()
@@ -171,7 +169,7 @@ class Capture:
             if self._checkpoints.due(self._position, drained=batch.drained):
                 self._checkpoint()
             self._backfills.start(self._position)
-        self._nudge()
+        self._life.ask(log, waits=self._backfills.waiting or self._stop_at is not None)
         self._status.report(self._position, log, drained=batch.drained)
 
     def _observe(self, batch: LogBatch) -> None:
@@ -348,15 +346,6 @@ class Capture:
         if not self._backfills.done:
             return self._backfills.pause(IDLE_SECONDS)
         return min(IDLE_SECONDS, self._source.options.heartbeat_seconds)
-
-    def _nudge(self) -> None:
-        """Asks the server to report its position, while something waits for the log to reach one."""
-        if not self._backfills.waiting and self._stop_at is None:
-            return
-        now = self._clock()
-        if now - self._progress_asked >= FENCE_SECONDS:
-            self._progress_asked = now
-            self._log.request_progress()
 
     def _over(self) -> bool:
         if not self._log.between_transactions or self._checkpoints.changed:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 from collections.abc import Callable
 
 from tidemark.captures.contract.log import LogStream
 from tidemark.captures.contract.source import RetainedLog, Source
+from tidemark.captures.engine.source_life import SourceLife
 from tidemark.captures.scheduling.backfills import Backfills
 from tidemark.captures.scheduling.table_backfill import TableBackfill
 from tidemark.captures.scheduling.table_states import Captured
@@ -23,9 +23,8 @@ STATUS_SECONDS = 1.0
 SHARE = 10
 """One part of so many of the time, at most, goes into lines: with thousands of tables each takes a while."""
 
-QUIET_SECONDS = 10.0
-"""Between two lines otherwise, or the heartbeat if that is shorter. After a longer silence a runtime considers the
-connector hanging."""
+QUIET_SECONDS = 5.0
+"""Between two lines otherwise, or half of the silence that ``SourceLife`` allows if that is shorter."""
 
 SMOOTH_SECONDS = 30.0
 """Seconds after which a measurement weighs about a third of a current one."""
@@ -33,7 +32,7 @@ SMOOTH_SECONDS = 30.0
 LEAST_SECONDS = 3.0
 """Seconds of measurements before there is an estimate."""
 
-_HALTED = ("paused", "failed", "set_aside")
+_HALTED = ("paused", "failed", "away", "set_aside")
 
 
 class RateEstimate:
@@ -78,11 +77,12 @@ class RateEstimate:
 class StatusReports:
     """Writes status lines: often while something changes, rarely otherwise."""
 
-    def __init__(self, source: Source, backfills: Backfills, clock: Callable[[], float]) -> None:
+    def __init__(self, source: Source, backfills: Backfills, life: SourceLife, clock: Callable[[], float]) -> None:
         self._source = source
+        self._life = life
         self._backfills = backfills
         self._clock = clock
-        self._quiet_seconds = max(STATUS_SECONDS, min(QUIET_SECONDS, source.options.heartbeat_seconds))
+        self._quiet_seconds = max(STATUS_SECONDS, min(QUIET_SECONDS, life.limit / 2))
         self._reported_at = self._looked_at = clock() - STATUS_SECONDS
         self._pause = STATUS_SECONDS
         self._last = Progress()
@@ -114,7 +114,8 @@ class StatusReports:
 
     def finish(self, position: int, log: LogStream) -> None:
         """The last line of a capture that is caught up."""
-        self._write(self._progress(position, log, drained=True).model_copy(update={"caught_up": True}))
+        progress = self._progress(position, log, drained=True)
+        self._write(progress.model_copy(update={"lag_seconds": 0.0, "caught_up": True}))
 
     def _write(self, progress: Progress) -> None:
         self._reported_at = self._clock()
@@ -124,9 +125,7 @@ class StatusReports:
     def _progress(self, position: int, log: LogStream, *, drained: bool) -> Progress:
         now = self._clock()
         retained = self._source.retained()
-        lag = 0.0 if drained else None
-        if not drained and log.committed_at is not None:
-            lag = max(0.0, round(time.time() - log.committed_at, 3))
+        lag = self._life.lag(log, retained, drained=drained)
         tables = {
             backfill.table.name: _table(backfill, speed, now)
             for backfill, speed in zip(self._backfills.tables, self._speeds, strict=True)
@@ -144,8 +143,10 @@ class StatusReports:
             held=self._backfills.throttle.reason or None if unfinished else None,
             retained_bytes=retained.size,
             retained_limit=retained.limit,
+            retained_by=retained.by or None,
             retained_seconds_left=self._retained_left(now, retained),
-            caught_up=drained and not unfinished,
+            silence_seconds=self._life.limit,
+            caught_up=lag == 0 and not unfinished,
         )
 
     def _retained_left(self, now: float, retained: RetainedLog) -> float | None:
@@ -169,6 +170,8 @@ def _table(backfill: TableBackfill, speed: RateEstimate, now: float) -> TablePro
         bytes_estimated=backfill.table.estimated_bytes,
         rows_per_second=0.0 if done else round(speed.per_second, 1),
         error=None if error is None else str(error),
+        remedy=None if error is None else error.remedy,
+        dropped=backfill.dropped or None,
         bad_values=dict(backfill.bad),
         reread=None if backfill.reread is None else backfill.reread.model_copy(),
         waits_for=backfill.waits_for or None,
@@ -194,13 +197,15 @@ def _moving(progress: Progress) -> tuple[object, ...]:
             table.rows_done,
             table.state,
             table.error,
+            table.dropped,
             table.bad_values,
             table.reread and table.reread.model_dump(),
             table.waits_for is None,
         )
         for table in progress.tables.values()
     ]
-    return progress.position, tables, progress.held, progress.away_seconds is None, progress.lag_seconds == 0
+    lag = progress.lag_seconds
+    return progress.position, tables, progress.held, progress.away_seconds is None, lag is None, lag == 0
 
 
 def _in_words(progress: Progress) -> str:

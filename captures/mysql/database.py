@@ -33,6 +33,7 @@ from tidemark.protocol.errors import SourceError
 from tidemark.protocol.messages import Binding, DiscoveredBinding, JsonObject
 
 if TYPE_CHECKING:
+    from tidemark.captures.contract.source import RetainedLog
     from tidemark.captures.mysql.source import MysqlSource
 
 logger = logging.getLogger(__name__)
@@ -85,6 +86,13 @@ class MysqlDatabase(TableDatabase[EndpointConfig, ResourceConfig, Session]):
                 logger.warning("%s; all tables will be read again", lost.message, extra={"code": lost.code})
         except SourceError as error:
             yield error
+
+    def retained(self, session: Session, endpoint: EndpointConfig) -> RetainedLog:
+        from tidemark.captures.contract.source import RetainedLog
+        from tidemark.captures.mysql.log.resumption import retained_from
+
+        cursor = self._state.get("cursor")
+        return retained_from(session, parse_position(str(cursor))) if cursor else RetainedLog(None)
 
     def source(self) -> type[MysqlSource]:
         from tidemark.captures.mysql.source import MysqlSource

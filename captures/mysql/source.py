@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import pymysql
@@ -14,6 +15,7 @@ from tidemark.captures.contract.capabilities import Begun, ReadsInSnapshots, Rem
 from tidemark.captures.contract.chunk import Barrier, Chunk, ChunkRequest
 from tidemark.captures.contract.chunk_rows import ChunkHead
 from tidemark.captures.contract.errors import TableAltered, TableAway
+from tidemark.captures.contract.log import silence_limit
 from tidemark.captures.contract.source import OpenedTable, Regained, RetainedLog, ScanMethod, never
 from tidemark.captures.mysql.chunks.fence import ServerFence, ensure_watermark_table, fence_taker
 from tidemark.captures.mysql.chunks.reader import SelectChunkReader
@@ -22,7 +24,7 @@ from tidemark.captures.mysql.chunks.snapshot_scan import SnapshotScan
 from tidemark.captures.mysql.chunks.snapshot_scans import SnapshotScans
 from tidemark.captures.mysql.chunks.split_points import split
 from tidemark.captures.mysql.log.connection import LIMITS, BinlogConnection, StreamLimits
-from tidemark.captures.mysql.log.resumption import continued, end_position, log_files, server_identity
+from tidemark.captures.mysql.log.resumption import continued, end_position, retained_from, server_identity
 from tidemark.captures.mysql.log.stream import BinlogLog
 from tidemark.captures.mysql.server.conditions import condition_failure
 from tidemark.captures.mysql.server.replication import end_of_log
@@ -31,7 +33,7 @@ from tidemark.captures.mysql.server.xa_recover import XA, prepared_transactions
 from tidemark.captures.mysql.tables.captured_tables import CapturedTables
 from tidemark.captures.mysql.tables.noted_tables import MEMBER
 from tidemark.captures.mysql.terms.config import EndpointConfig, ResourceConfig, replica_id
-from tidemark.captures.mysql.terms.position import OFFSET_BITS, LogPosition, parse_position, position
+from tidemark.captures.mysql.terms.position import OFFSET_BITS, LogPosition, parse_position
 from tidemark.captures.readers.reader_process import ReaderProcess
 from tidemark.captures.rows.captured_line import Emissions
 from tidemark.protocol.errors import SourceError
@@ -81,7 +83,9 @@ class MysqlSource(RemembersLayouts, ReadsInSnapshots):
         limits: StreamLimits = LIMITS,
     ) -> None:
         self._config = config
-        self._limits = limits
+        # By itself the server says often enough that it lives.
+        often = min(limits.heartbeat, silence_limit(config.heartbeat_seconds) / 2)
+        self._limits = replace(limits, heartbeat=often)
         self._only_reads = only_reads
         self._server_id = replica_id(config, resources)
         self._session = connect(config)
@@ -263,15 +267,10 @@ class MysqlSource(RemembersLayouts, ReadsInSnapshots):
     # What the server retains.
 
     def retained(self) -> RetainedLog:
-        log = self._log
-        if log is None or not log.log_position.file:
+        if self._log is None:
             return RetainedLog(None)
-        at = log.log_position
         with asking("asking for the log's files"):
-            files = log_files(self._session)
-        # The server keeps binary logs by time, so there is no limit of size.
-        size = sum(size for file, size in files.items() if position(file, 0) >= position(at.file, 0)) - at.offset
-        return RetainedLog(size)
+            return retained_from(self._session, self._log.log_position)
 
     def replica_lag(self) -> float | None:
         """How far this server is behind its primary. A primary does not know the lag of its replicas."""

@@ -20,7 +20,7 @@ from tidemark.captures.postgres.server.config import (
     parse_resource,
     with_names,
 )
-from tidemark.captures.postgres.server.positions import LOC_PARTS
+from tidemark.captures.postgres.server.positions import LOC_PARTS, parse_lsn
 from tidemark.captures.postgres.server.rewrite_trigger import tell_of_trigger
 from tidemark.captures.postgres.server.session import LONG_ANSWER_SECONDS, asking, connect, despite_deadlocks
 from tidemark.captures.postgres.server.slot_ownership import NOBODY, Owner
@@ -39,6 +39,7 @@ from tidemark.protocol.errors import SourceError
 from tidemark.protocol.messages import Binding, DiscoveredBinding, JsonObject
 
 if TYPE_CHECKING:
+    from tidemark.captures.contract.source import RetainedLog
     from tidemark.captures.postgres.source import PostgresSource
 
 logger = logging.getLogger(__name__)
@@ -96,6 +97,12 @@ class PostgresDatabase(TableDatabase[EndpointConfig, ResourceConfig, psycopg.Con
 
         tell_of_trigger(session)
         return standing_failures(session, endpoint, self._owner, self._state, running=running)
+
+    def retained(self, session: psycopg.Connection, endpoint: EndpointConfig) -> RetainedLog:
+        from tidemark.captures.postgres.server.retention import Retention
+
+        cursor = self._state.get("cursor")
+        return Retention(endpoint).retained(session, parse_lsn(str(cursor)) if cursor else 0, "")
 
     def validate(self, config: JsonObject, bindings: Sequence[Binding]) -> list[list[str]]:
         return despite_deadlocks(partial(super().validate, config, bindings))

@@ -316,9 +316,9 @@ class PostgresSource(SplitsPages, ReadsInSnapshots):
     def retained(self) -> RetainedLog:
         stream = self._stream
         position, reading = (stream.position, stream.reading()) if stream is not None else (0, "")
-        retained = self._retention.retained_bytes(self._session, position, reading)
+        retained = self._retention.retained(self._session, position, reading)
         self._follow_promotion()
-        return RetainedLog(retained, self._retention.limit)
+        return retained
 
     def replica_lag(self) -> float | None:
         return replica_lag(self._session, self._config.user)

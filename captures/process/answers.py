@@ -14,7 +14,7 @@ import orjson
 from tidemark.captures.server.table_database import Database, DatabaseFactory
 from tidemark.captures.tables.collection import check_keys
 from tidemark.protocol.codec import encode, request_of
-from tidemark.protocol.environment import KNOWN_STATE, PLAN, is_on
+from tidemark.protocol.environment import KNOWN_STATE, PLAN, RETAINED, is_on
 from tidemark.protocol.errors import ProtocolError
 from tidemark.protocol.messages import (
     Binding,
@@ -49,6 +49,9 @@ def _response(make: DatabaseFactory, request: Request) -> Message:
         database = make()
         check_keys(request.bindings, database.fallback_key)
         config = database.with_names(request.config, request.name, known_state())
+        if is_on(RETAINED):
+            database.tell_retained(config)
+            return Validated(bindings=[])
         paths = database.validate(config, request.bindings)
         if is_on(PLAN):
             _plan(database, config, request.bindings)

@@ -11,7 +11,7 @@ from tidemark.captures.contract.source import Source
 from tidemark.captures.readers.reader_pool import ChunkFailure
 from tidemark.captures.scheduling.backoff import Backoff
 from tidemark.captures.scheduling.table_backfill import Flight, TableBackfill
-from tidemark.captures.scheduling.table_states import LeftOut
+from tidemark.captures.scheduling.table_states import TEXT_LENGTH, LeftOut
 from tidemark.protocol.error_codes import Policy
 from tidemark.protocol.errors import SourceError, TidemarkError
 
@@ -116,6 +116,7 @@ def _give_up(backfill: TableBackfill, scan: RangeScan, error: TidemarkError) -> 
         backfill.table.name,
         extra={"code": error.code},
     )
+    backfill.dropped, backfill.error = str(error)[:TEXT_LENGTH], None
     scan.cancel()
     backfill.take_up()
 

@@ -22,6 +22,7 @@ from tidemark.captures.scheduling.reread_record import joined
 from tidemark.captures.scheduling.table_states import (
     CAPTURED,
     TEXT_LENGTH,
+    Away,
     Captured,
     LeftOut,
     OnCommand,
@@ -70,6 +71,7 @@ class TableBackfill:
         failed: Why it is left alone, until it is taken up again.
         capture: Whether it is captured; see ``tidemark.captures.engine.set_aside``.
         error: What its last chunk failed with.
+        dropped: Code and text of why rows are not read that the last command for it asked for; empty if they are.
         not_before: No chunk is started before then, by the engine's clock.
         served: Number of the last chunk, among those of all tables.
         flights: Chunks in flight.
@@ -97,6 +99,7 @@ class TableBackfill:
     failed: TidemarkError | None = None
     capture: TableState = CAPTURED
     error: TidemarkError | None = None
+    dropped: str = ""
     not_before: float = 0.0
     served: int = 0
     flights: list[Flight] = field(default_factory=list)
@@ -136,7 +139,9 @@ class TableBackfill:
     def state(self) -> str:
         """As ``tidemark.protocol.log_lines.TableProgress`` has it."""
         if isinstance(self.capture, LeftOut):
-            return "set_aside" if self.capture.settled else "waiting"
+            return "set_aside" if self.capture.settled else "away"
+        if isinstance(self.capture, Away):
+            return "away"
         if self.done:
             return "done"
         if self.failed is not None:
@@ -267,6 +272,8 @@ class TableBackfill:
             state["paused"] = True
         if self.priority != self.table.priority:
             state["priority"] = [self.priority, self.table.priority]
+        if self.dropped:
+            state["dropped"] = self.dropped
         if self.reread is not None:
             state["reread"] = self.reread.model_dump(exclude_defaults=True)
         return state
@@ -302,6 +309,7 @@ def opened(
     if stored is not None:
         backfill.paused = bool(stored.get("paused"))
         backfill.begun = bool(stored.get("begun"))
+        backfill.dropped = str(stored.get("dropped") or "")
         backfill.reread = None if stored.get("reread") is None else Reread.model_validate(stored["reread"])
         given, configured = stored.get("priority") or (table.priority, table.priority)
         if configured == table.priority:  # Otherwise it was configured after the command, which is the newer wish.

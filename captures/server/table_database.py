@@ -15,11 +15,11 @@ from tidemark.captures.tables.bad_values import quarantine_failures
 from tidemark.captures.tables.table_config import TableConfig
 from tidemark.protocol.environment import CHECK
 from tidemark.protocol.errors import SourceError
-from tidemark.protocol.logs import log_left_out
+from tidemark.protocol.logs import STATUS, log_left_out
 from tidemark.protocol.messages import Binding, DiscoveredBinding, JsonObject
 
 if TYPE_CHECKING:
-    from tidemark.captures.contract.source import Source
+    from tidemark.captures.contract.source import RetainedLog, Source
 
 logger = logging.getLogger(__name__)
 
@@ -83,6 +83,20 @@ class TableDatabase(ABC, Generic[E, R, S]):
         found.enforce(self.several_unmet)
         return [resource.path for resource in resources]
 
+    def tell_retained(self, config: JsonObject) -> None:
+        """Logs what the server retains for a capture that does not run, and why the capture could not resume."""
+        from tidemark.protocol.log_lines import Progress
+
+        endpoint = self.endpoint(config)
+        with self.session(endpoint, "asking what is retained for the capture") as session:
+            retained = self.retained(session, endpoint)
+            failures = list(self.standing(session, endpoint, running=False))
+        size, limit, by = retained.size, retained.limit, retained.by or None
+        told = Progress(retained_bytes=size, retained_limit=limit, retained_by=by).model_dump(exclude_unset=True)
+        logger.info("the capture does not run", extra={"eventType": STATUS, **told})
+        for failure in failures:
+            logger.error("%s", failure.message, extra={"code": failure.code, "remedy": failure.remedy})
+
     def open(self, config: JsonObject, bindings: Sequence[Binding], *, only_reads: bool = False) -> Source:
         """The source of a capture; with ``only_reads`` of a plan, for which nothing at all is written at the server.
 
@@ -125,6 +139,10 @@ class TableDatabase(ABC, Generic[E, R, S]):
     @abstractmethod
     def standing(self, session: S, endpoint: E, *, running: bool) -> Iterable[SourceError]:
         """The reasons why the capture could not resume; ``running`` is whether it runs now."""
+
+    @abstractmethod
+    def retained(self, session: S, endpoint: E) -> RetainedLog:
+        """The log that the server keeps for a capture that does not run."""
 
     @abstractmethod
     def source(self) -> Callable[..., Source]:

@@ -82,7 +82,7 @@ class StreamLimits:
         held_bytes: Rows of all prepared XA transactions. The log is read again for further ones.
     """
 
-    heartbeat: int = 10
+    heartbeat: float = 10
     silence: float = 60
     held_bytes: int = 64 * 1024 * 1024
 
@@ -104,6 +104,7 @@ class BinlogConnection:
         checksums: Events end in a CRC32. The log says so in each file's format description.
         server: The server's identity.
         names_columns: The server's ``binlog_row_metadata`` is FULL.
+        heard_at: When the server last sent something, by the monotonic clock.
 
     Raises:
         SourceError: As ``stream_failure`` says.
@@ -127,7 +128,7 @@ class BinlogConnection:
         self._arriving: Iterator[bytes | None] | None = None
         self._held = 0
         self._needed = 0
-        self._heard = time.monotonic()
+        self.heard_at = time.monotonic()
         self._closed = ""
         try:
             with asking("registering as a replica"):
@@ -147,7 +148,7 @@ class BinlogConnection:
         """Tells the server what this replica understands. Returns whether events will have checksums."""
         session = self._session
         algorithm = str(session.value("SELECT @@GLOBAL.binlog_checksum"))
-        nanoseconds = self._limits.heartbeat * 1_000_000_000
+        nanoseconds = round(self._limits.heartbeat * 1_000_000_000)
         # Derived from the server_id: the server then detects two captures with the same one.
         replica = uuid.UUID(bytes=hashlib.sha256(b"tidemark %d" % self._server_id).digest()[:16], version=4)
         settings: dict[str, object] = {}
@@ -357,7 +358,7 @@ class BinlogConnection:
             taken += len(data)
         if not taken:
             return False
-        self._heard = time.monotonic()
+        self.heard_at = time.monotonic()
         self._held += taken
         rest = len(self._buffer) - self._at
         if rest + self._held >= self._needed:
@@ -372,7 +373,7 @@ class BinlogConnection:
         if isinstance(self._socket, ssl.SSLSocket) and self._socket.pending():
             return
         ready, _, _ = select.select([self._socket, wakeup], [], [], max(seconds, 0.0))
-        if self._socket not in ready and time.monotonic() - self._heard > self._limits.silence:
+        if self._socket not in ready and time.monotonic() - self.heard_at > self._limits.silence:
             raise self._broken(f"the server sent nothing for {self._limits.silence} s, not even a heartbeat")
 
     def close(self) -> None:

@@ -12,6 +12,7 @@ from dataclasses import replace
 import pymysql
 
 from tidemark.captures.contract.errors import LostPosition
+from tidemark.captures.contract.source import RetainedLog
 from tidemark.captures.mysql.server.replication import has_gtids, log_file_and_offset, server_name
 from tidemark.captures.mysql.server.session import Session
 from tidemark.captures.mysql.terms.config import EndpointConfig
@@ -36,6 +37,16 @@ def server_identity(session: Session) -> JsonObject:
 def log_files(session: Session) -> dict[str, int]:
     """The sizes of the files that the server still has, oldest first. Raises pymysql.Error."""
     return {str(row[0]): int(row[1]) for row in session.rows("SHOW BINARY LOGS")}
+
+
+def retained_from(session: Session, at: LogPosition) -> RetainedLog:
+    """The log from a position on. The server keeps it by time, so there is no limit of size. Raises pymysql.Error."""
+    if not at.file:
+        return RetainedLog(None)
+    files = log_files(session)
+    size = sum(size for file, size in files.items() if position(file, 0) >= position(at.file, 0)) - at.offset
+    by = f"in binary logs from {at.file} on"
+    return RetainedLog(size, by=by) if at.file in files else RetainedLog(None, by=f"{by}, which is purged")
 
 
 def end_position(session: Session) -> LogPosition:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterator
 
 from tidemark.captures.contract.errors import LostPosition
@@ -112,6 +113,10 @@ class BinlogLog:
 
     def track(self, bindings: frozenset[int]) -> None:
         self._next_tracked = bindings
+
+    @property
+    def silent_seconds(self) -> float:
+        return time.monotonic() - self._connection.heard_at
 
     def acknowledge(self, position: int) -> None:
         """Does nothing: the server keeps its log by time."""

@@ -136,6 +136,11 @@ class ReplicationConnection:
         else:
             self._check_alive()
 
+    @property
+    def silent_seconds(self) -> float:
+        """How long nothing has come from the server."""
+        return time.monotonic() - self._heard_at
+
     def heard(self) -> None:
         """Something came from the server."""
         self._heard_at = time.monotonic()

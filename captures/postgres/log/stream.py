@@ -115,6 +115,10 @@ class PgoutputLog:
         self._flushed = max(self._flushed, position)
         self._connection.confirm(position)
 
+    @property
+    def silent_seconds(self) -> float:
+        return self._connection.silent_seconds
+
     def request_progress(self) -> None:
         self._connection.send_status(request_reply=True)
 

@@ -8,6 +8,7 @@ import time
 import psycopg
 from psycopg import sql
 
+from tidemark.captures.contract.source import RetainedLog
 from tidemark.captures.postgres.catalog.stored_texts import stored_rows
 from tidemark.captures.postgres.server.config import EndpointConfig
 from tidemark.captures.postgres.server.positions import parse_lsn
@@ -18,11 +19,15 @@ logger = logging.getLogger(__name__)
 
 _MB = 10**6
 
+_PAGE = 8192
+"""The server may have written a part of a record: the stream ends before it, less than about a page earlier."""
+
 WARNING_SECONDS = 60.0
 """A slot that keeps too much is warned of at most this often."""
 
 _RETAINED = """
-SELECT pg_wal_lsn_diff(e.now, s.restart_lsn)::bigint, s.safe_wal_size, e.now, s.restart_lsn, s.confirmed_flush_lsn
+SELECT pg_wal_lsn_diff(e.now, s.restart_lsn)::bigint, s.safe_wal_size, e.now, s.restart_lsn, s.confirmed_flush_lsn,
+       s.wal_status, s.active
 FROM pg_catalog.pg_replication_slots s
 CROSS JOIN (SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END) e (now)
 WHERE s.slot_name = %s
@@ -56,19 +61,16 @@ WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_replication_slots s WHERE s.active_p
 
 
 class Retention:
-    """Watches the log that the slot retains.
-
-    Attributes:
-        limit: Retained bytes at which the server invalidates the slot (max_slot_wal_keep_size), as of the last query.
-    """
+    """Watches the log that the slot retains."""
 
     def __init__(self, config: EndpointConfig) -> None:
         self._config = config
-        self.limit: int | None = None
         self._warned_at: float | None = None
 
-    def retained_bytes(self, session: psycopg.Connection, position: int, reading: str) -> int | None:
-        """The bytes of log from the slot's restart position to its end. Warns from half of ``max_retained_wal`` on.
+    def retained(self, session: psycopg.Connection, position: int, reading: str) -> RetainedLog:
+        """The log from the slot's restart position to its end. Warns from half of ``max_retained_wal`` on.
+
+        The limit is that at which the server invalidates the slot (max_slot_wal_keep_size).
 
         Args:
             position: The position up to which the capture has read.
@@ -79,10 +81,12 @@ class Retention:
         """
         with asking("asking how much log the slot retains"):
             row = session.execute(_RETAINED, [self._config.slot]).fetchone()
-        if row is None or row[0] is None:
-            return None
-        retained, safe, now, restart, confirmed = row
-        self.limit = retained + safe if safe is not None else None
+        if row is None:
+            return RetainedLog(None, by=f"for slot {self._config.slot}, which does not exist")
+        retained, safe, now, restart, confirmed, wal_status, active = row
+        by = f"for slot {self._config.slot} ({wal_status or 'unused'}, {'active' if active else 'inactive'})"
+        if retained is None:
+            return RetainedLog(None, by=by)
         most = self._config.max_retained_wal
         due = self._warned_at is None or time.monotonic() - self._warned_at >= WARNING_SECONDS
         if most is not None and retained * 2 >= most and due:
@@ -96,7 +100,8 @@ class Retention:
                 cause,
                 extra={"retained_bytes": retained, "max_retained_wal": most},
             )
-        return int(retained)
+        limit = None if safe is None else int(retained + safe)
+        return RetainedLog(int(retained), limit, parse_lsn(now) - _PAGE, by)
 
     def _cause(
         self, session: psycopg.Connection, now: int, restart: int, confirmed: int, position: int, reading: str
