@@ -2,128 +2,116 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from tidemark.protocol.capture_file import CaptureFile, read_capture_file
-from tidemark.protocol.changelog import ChangeLog
+import typer
+
 from tidemark.runtime.commands.arguments import JsonOption, LogArgument
 from tidemark.runtime.commands.printing import print_table, say, say_json
-from tidemark.runtime.progress.liveness import Liveness, liveness, time_of
+from tidemark.runtime.progress.liveness import Liveness, time_of
 from tidemark.runtime.progress.quantities import duration, size
 from tidemark.runtime.progress.rereads import is_shown, rereads
-from tidemark.runtime.progress.status_file import read_status
-from tidemark.runtime.steering.orders import Orders
-
-HALTED = ("set_aside", "failed")
-"""States of tables that a person must look at."""
+from tidemark.runtime.status.report import place_of, report_of
 
 
 def status(path: LogArgument, json: JsonOption = False) -> None:
     """Show the state of the capture, and what its change log holds.
 
     Whether it runs, how long the source has been unreachable, its last error, its last commit with data, its lag, the
-    progress of each table, the tables that are read again with the reason and the cost, and those set aside by the
-    capture or by 'tidemark materialize'.
+    log that the source retains for it, the progress of each table, the tables that are read again with the reason and
+    the cost, those set aside by the capture or by 'tidemark materialize', and how far Spark's tables are behind. If the
+    capture does not run, the source is asked what it retains.
+
+    Exit status: 0 all is well, or the capture has ended as caught up; 1 somebody is needed; 3 it does not run.
     """
-    file = None if path.is_dir() else read_capture_file(path)
-    log = ChangeLog(path if file is None else file.log_path)
     now = datetime.now(UTC)
-    progress = read_status(log.root)
-    life = liveness(progress, now)
-    report = _report(log, file, progress, life, now)
+    report, life = report_of(place_of(path), now)
     if json:
         say_json(report)
-        return
-    _print(report, life, now)
-
-
-def _report(
-    log: ChangeLog, file: CaptureFile | None, progress: dict[str, Any] | None, life: Liveness, now: datetime
-) -> dict[str, Any]:
-    summary = log.summary()
-    said = progress or {}
-    return {
-        "capture": log.header.capture,
-        "file": None if file is None else str(file.path),
-        "log": str(log.root),
-        "log_id": log.header.log_id,
-        "state": life.state,
-        "running": life.running,
-        "since": None if life.since is None else life.since.isoformat(),
-        "pid": life.pid or None,
-        "source_away_since": said.get("source_away_since") if life.running else None,
-        "error": said.get("error"),
-        "lag_seconds": said.get("lag_seconds") if life.state == "running" else None,
-        "caught_up": bool(said.get("caught_up")) if life.state == "running" else None,
-        "commit": summary.number,
-        "committed": summary.time.isoformat(),
-        "age_seconds": round((now - summary.time).total_seconds(), 3),
-        "data": _last_with_data(log, summary.next_offset, now),
-        "events": summary.next_offset,
-        "set_aside": _set_aside(said),
-        "rereads": {name: one.as_json() for name, one in rereads(said.get("tables", {})).items()},
-        "spark_set_aside": {} if file is None else _set_aside_by_spark(file, log),
-        "tables": {
-            name.replace("/", "."): {"events": totals.events, "bytes": totals.bytes}
-            for name, totals in sorted(summary.totals.items())
-        },
-        "progress": progress,
-        "refused": {number: why for number, why in said.get("commands", {}).items() if why},
-        "orders": [order.model_dump(by_alias=True, exclude_defaults=True) for order in Orders(log.root).waiting(0)],
-    }
-
-
-def _last_with_data(log: ChangeLog, end: int, now: datetime) -> dict[str, Any] | None:
-    """The newest commit that has events; None while there is none."""
-    if end == 0:
-        return None
-    commit = log.commit(log.commit_with_offset(end - 1))
-    age = (now - commit.time).total_seconds()
-    return {"commit": commit.number, "time": commit.time.isoformat(), "age_seconds": round(age, 3)}
-
-
-def _set_aside(said: dict[str, Any]) -> dict[str, str]:
-    tables = said.get("tables", {})
-    return {name: str(one.get("error") or "") for name, one in tables.items() if one.get("state") in HALTED}
-
-
-def _set_aside_by_spark(file: CaptureFile, log: ChangeLog) -> dict[str, str]:
-    if file.spark is None:
-        return {}
-    from tidemark.spark_sink.pipeline.memory import Memory, memory_path
-
-    known = Memory.load(memory_path(file.folder / file.spark.warehouse, log.header.log_id)).tables
-    return {
-        name.replace("/", "."): f"{one.set_aside.code}: {one.set_aside.message}"
-        for name, one in sorted(known.items())
-        if one.set_aside is not None
-    }
-
-
-def _print(report: dict[str, Any], life: Liveness, now: datetime) -> None:
-    say(f"capture  {report['capture']}\nlog      {report['log']}\nstate    {_in_words(life, now)}\n")
-    if (error := report["error"]) is not None:
-        say(f"error    {error['code']}, {_when(error, now)}: {error['message']}\n")
-        if error["passed"] is None and error["remedy"]:
-            say(f"         what to do: {error['remedy']}\n")
-    if life.state == "running":
-        say(f"lag      {'0 s, caught up' if report['caught_up'] else duration(report['lag_seconds'])}\n")
-    if (data := report["data"]) is None:
-        say("data     nothing was committed yet\n")
     else:
-        say(f"data     commit {data['commit']}, {duration(data['age_seconds'])} ago\n")
-        say(f"events   {report['events']:,}\n")
-    _print_tables(report)
+        say("".join(f"{line}\n" for line in _lines(report, life, now)))
+        _print_tables(report)
+        say("".join(f"{line}\n" for line in _more_lines(report, now)))
+    raise typer.Exit(report["exit_status"])
+
+
+def _lines(report: dict[str, Any], life: Liveness, now: datetime) -> Iterator[str]:
+    yield f"capture  {report['capture']}"
+    yield f"log      {report['log']}"
+    yield f"state    {_in_words(life, now)}"
+    for need in report["needs"]:
+        yield f"needs    you: {need}"
+    if (mistake := report["file_error"]) is not None:
+        yield f"file     not in use: {mistake['code']}: {mistake['message']}"
+    if (error := report["error"]) is not None:
+        yield f"error    {error['code']}, {_when(error, now)}: {error['message']}"
+        if error["passed"] is None and error["remedy"]:
+            yield f"         what to do: {error['remedy']}"
+    if life.state == "running":
+        yield f"lag      {_lag(report)}"
+    yield from _source(report["retained"])
+    if (data := report["data"]) is None:
+        yield "data     nothing was committed yet"
+    else:
+        yield f"data     commit {data['commit']}, {duration(data['age_seconds'])} ago"
+        yield f"events   {report['events']:,}"
+
+
+def _lag(report: dict[str, Any]) -> str:
+    if report["caught_up"]:
+        return "0 s, caught up"
+    seconds = report["lag_seconds"]
+    return "unknown" if seconds is None else duration(seconds)
+
+
+def _source(retained: dict[str, Any]) -> Iterator[str]:
+    if retained["unknown"]:
+        yield f"source   cannot be asked what it retains: {retained['unknown']}"
+    if retained["bytes"] is not None:
+        by = f" {retained['by']}" if retained["by"] else ""
+        yield f"source   retains {size(retained['bytes'])} of log{by}{_limit(retained)}"
+    elif retained["by"]:
+        yield f"source   retains an unknown amount of log {retained['by']}"
+    for failure in retained["failures"]:
+        yield f"source   {failure['code']}: {failure['message']}"
+        yield f"         what to do: {failure['remedy']}"
+
+
+def _limit(retained: dict[str, Any]) -> str:
+    if retained["limit"] is None:
+        return ", without a limit"
+    left = retained["seconds_left"]
+    forecast = "" if left is None else f", at this rate in {duration(left)}"
+    return f"; its limit is {size(retained['limit'])}{forecast}"
+
+
+def _more_lines(report: dict[str, Any], now: datetime) -> Iterator[str]:
+    file = report["file"] or "FILE"
+    for name, halted in report["halted"].items():
+        yield f"{halted['state'].replace('_', ' ')}: {name}: {halted['error']}"
+        if halted["remedy"]:
+            yield f"         what to do: {halted['remedy']}"
     for reread in rereads(_progress(report)).values():
         if is_shown(reread, now):
-            say("".join(f"{line}\n" for line in reread.lines(report["file"] or "FILE", now)))
-    for name, text in report["spark_set_aside"].items():
-        say(f"set aside by materialize: {name}: {text}\n")
+            yield from reread.lines(file, now)
+    for name, one in report["spark"].items():
+        if one["set_aside"]:
+            yield f"set aside by materialize: {name}: {one['set_aside']}"
+            yield f"         what to do: {one['remedy']}"
+        else:
+            behind = one["behind_seconds"]
+            yield f"spark    {name}: {f'{duration(behind)} behind the log' if behind else 'has all of the log'}"
+    for name, why in report["dropped"].items():
+        yield f"failed: the rows of {name} that a command asked for are not read: {why}"
+        forget = f"tidemark resume {shlex.quote(file)} --table {shlex.quote(name)}"
+        yield f"         what to do: correct the command and send it again; or forget it: {forget}"
     for why in report["refused"].values():
-        say(f"failed: {why}\n")
-    for order in report["orders"]:
-        say(f"command {order.get('sequence')} is waiting: {order.get('action')}\n")
+        yield f"failed: {why}"
+    for order in report["commands"]:
+        yield f"command {order.get('sequence')} is waiting: {order.get('action')}"
 
 
 def _in_words(life: Liveness, now: datetime) -> str:
@@ -174,10 +162,6 @@ def _print_tables(report: dict[str, Any]) -> None:
     print_table(["table"], ["events", "size", "rows", "of about", "left"], rows, "backfill")
 
 
-def _waiting(state: str, waits_for: str | None) -> str:
-    return f"{state} for {waits_for}" if state == "waiting" and waits_for else state
-
-
 def _backfill(figures: dict[str, Any]) -> tuple[str, str, str, str]:
     """Rows read, estimated rows, time left, and the state of one table's backfill, as text."""
     if "rows_done" not in figures:
@@ -189,5 +173,13 @@ def _backfill(figures: dict[str, Any]) -> tuple[str, str, str, str]:
         f"{figures['rows_done']:,}",
         "" if estimated is None else f"{estimated:,}",
         "" if left is None else duration(left),
-        f"{state}: {figures['error']}" if figures.get("error") else _waiting(state, figures.get("waits_for")),
+        _state(state, figures),
     )
+
+
+def _state(state: str, figures: dict[str, Any]) -> str:
+    if figures.get("error"):
+        return f"{state}: {figures['error']}"
+    if figures.get("dropped"):
+        return f"{state}; a command failed"
+    return f"{state} for {figures['waits_for']}" if state == "waiting" and figures.get("waits_for") else state

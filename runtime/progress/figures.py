@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from tidemark.protocol.changelog import Commit
 from tidemark.protocol.log_lines import LogLine, Progress, TableProgress
 from tidemark.protocol.logs import STATUS
+from tidemark.runtime.progress.liveness import SILENT_SECONDS, SLACK_SECONDS
 
 RATE_SECONDS = 10.0
 """Rates are averages over about this time."""
@@ -72,7 +73,9 @@ class TableFigures:
 class Figures:
     """All figures of a capture. Not thread-safe: the display holds a lock."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._heard_at = now()
         self.tables: dict[str, TableFigures] = {}
         self.connector = Progress()
         self.events = 0
@@ -101,6 +104,7 @@ class Figures:
         if not progress.model_fields_set:
             return False
         self.connector = progress
+        self._heard_at = self._now()
         for name, table in progress.tables.items():
             figures = self.tables.setdefault(name, TableFigures())
             figures.progress = table
@@ -108,6 +112,12 @@ class Figures:
         if line.message:
             self.doing = line.message
         return True
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether the connector has sent no status line for so long that nothing is known of its source."""
+        limit = self.connector.silence_seconds
+        return self._now() - self._heard_at > (SILENT_SECONDS if limit is None else limit + SLACK_SECONDS)
 
     def committed(self, commit: Commit) -> None:
         self.commits += 1
@@ -134,4 +144,5 @@ class Figures:
             "commits": self.commits,
             "commit": self.commit,
             **self.connector.model_dump(exclude={"tables"}),
+            **({"lag_seconds": None, "caught_up": False} if self.is_silent else {}),
         }

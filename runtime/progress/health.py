@@ -29,6 +29,9 @@ class Health:
         self._away_since: datetime | None = None
         self._status_at: datetime | None = None
         self._error: dict[str, Any] | None = None
+        self._of_tables: set[str] = set()
+        self._unwritable = False
+        self._found: dict[str, Any] | None = None
         self._ended: datetime | None = None
         self._outcome = "running"
 
@@ -36,19 +39,26 @@ class Health:
         """A log line of the connector."""
         code = line.code
         if line.event_type == STATUS:
-            self._status(line.fields.get("away_seconds"))
+            self._status(line.fields.get("away_seconds"), line.fields.get("tables"))
+        elif "sequence" in line.fields:
+            return  # A command was refused: nothing is wrong with the capture.
         elif code and severity(line.level) >= severity("warning"):
             self.failed(code, line.message, line.remedy)
 
-    def _status(self, away_seconds: object) -> None:
+    def _status(self, away_seconds: object, tables: object) -> None:
         self._status_at = self._clock()
         if isinstance(away_seconds, int | float):
             since = self._status_at - timedelta(seconds=away_seconds)
             self._away_since = self._away_since or since
             return
         self._away_since = None
+        self._of_tables = _codes_of_tables(tables)
+        if self._error is None:
+            return
         # A healthy connector says nothing about a log that could not be written.
-        if self._error is not None and not self._error["code"].startswith("TM-LOG-"):
+        if self._error["code"] in self._of_tables:
+            self._error["passed"] = None  # A commit of other tables does not resolve it.
+        elif not self._error["code"].startswith("TM-LOG-"):
             self._passed()
 
     def failed(self, code: str, message: str, remedy: str) -> None:
@@ -67,11 +77,25 @@ class Health:
 
     def committed(self) -> None:
         """A commit is durable: errors that prevented it are resolved."""
-        self._passed()
+        if self._error is not None and self._error["code"] not in self._of_tables:
+            self._passed()
+
+    def wrote(self, error: TidemarkError | None) -> bool:
+        """Why the log cannot be written now, or that it can. Returns whether that is news."""
+        news = self._unwritable != (error is not None)
+        self._unwritable = error is not None
+        if error is not None and (self._error is None or self._error["passed"] is not None):
+            self.failed(error.code, error.message, error.remedy)
+            self._found = self._error
+        elif error is None and self._found is not None and self._found is self._error:
+            self._passed()  # What a commit failed with, the next commit resolves.
+        return news
 
     def ended(self, outcome: str, error: TidemarkError | None = None) -> None:
         """The capture is over: ``stopped``, ``caught up`` or ``failed``."""
         self._ended, self._outcome = self._clock(), outcome
+        if outcome == "caught up":
+            self._passed()
         if error is not None:
             self.failed(error.code, error.message, error.remedy)
 
@@ -89,6 +113,13 @@ class Health:
             "source_away_since": _text(self._away_since),
             "error": self._error,
         }
+
+
+def _codes_of_tables(tables: object) -> set[str]:
+    """The codes of errors that tables have at present: the texts begin with them."""
+    each = tables.values() if isinstance(tables, dict) else ()
+    texts = (str(table.get(name) or "") for table in each if isinstance(table, dict) for name in ("error", "dropped"))
+    return {text.partition(":")[0] for text in texts if text}
 
 
 def _text(time: datetime | None) -> str | None:

@@ -84,7 +84,10 @@ def draw(figures: Figures) -> RenderableType:
         table.add_row(f"and {len(rest)} more", "", "", "", "", f"{sum(one.events for _, one in rest):,}")
     connector = figures.connector
     parts = [f"{figures.events:,} events in {figures.commits:,} commits", f"{figures.events_rate.per_second:,.0f}/s"]
-    parts.append("caught up" if connector.caught_up else f"lag {duration(connector.lag_seconds)}")
+    if figures.is_silent or connector.lag_seconds is None:
+        parts.append("lag unknown")
+    else:
+        parts.append("caught up" if connector.caught_up else f"lag {duration(connector.lag_seconds)}")
     if connector.seconds_left is not None:
         parts.append(f"backfills done in {duration(connector.seconds_left)}")
     if connector.held:

@@ -12,7 +12,10 @@ FRESH_SECONDS = 20.0
 """A running capture writes its status file several times in this time."""
 
 SILENT_SECONDS = 30.0
-"""A connector with status lines sends several in this time."""
+"""A connector with status lines sends several in this time, unless it says another one."""
+
+SLACK_SECONDS = 2.0
+"""What a status line may take until it is in the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,9 @@ def liveness(status: dict[str, Any] | None, now: datetime | None = None) -> Live
     if (away := time_of(status.get("source_away_since"))) is not None:
         return Liveness("waiting for the source", True, away, pid)
     heard = time_of(status.get("status_time"))
-    if heard is not None and (moment - heard).total_seconds() > SILENT_SECONDS:
+    said = status.get("silence_seconds")
+    limit = said + SLACK_SECONDS if isinstance(said, int | float) else SILENT_SECONDS
+    if heard is not None and (moment - heard).total_seconds() > limit:
         return Liveness("connector silent", True, heard, pid)
     return Liveness("running", True, time_of(status.get("started")), pid)
 

@@ -4,6 +4,8 @@
 ``Figures.as_fields``, and ``commands``: by sequence, why the connector refused it; empty if it did not. It is replaced
 once a second while something changes, and every few seconds otherwise: an old file belongs to a capture that hangs or
 was killed. A capture that has ended leaves its last file.
+
+Where the log cannot be written at all, the file is in the user's folder for state instead. The newer one counts.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -28,6 +31,8 @@ from tidemark.runtime.progress.display import Display
 from tidemark.runtime.progress.failures import failure_of
 from tidemark.runtime.progress.figures import Figures
 from tidemark.runtime.progress.health import Health
+from tidemark.runtime.progress.state_folder import digest_of, state_folder
+from tidemark.runtime.progress.writable import why_unwritable
 
 STATUS_FILE = "status.json"
 EVERY_SECONDS = 1.0
@@ -37,6 +42,9 @@ BEAT_SECONDS = 5.0
 
 COMMANDS = 20
 """Of how many commands the file has the outcome."""
+
+LOOK_SECONDS = 1.0
+"""How often it is tried whether the log can be written."""
 
 BLOCK = 4096
 """The file's size is a multiple of this, with the same amount spare: its content can be replaced on a full disk."""
@@ -56,7 +64,7 @@ class StatusFile:
         self._later: threading.Timer | None = None
         self._beating: threading.Thread | None = None
         self._over = threading.Event()
-        self._told = False
+        self._elsewhere = False
         self._commands: dict[str, str] = {}
 
     def begin(self) -> None:
@@ -119,10 +127,18 @@ class StatusFile:
         self._display.__exit__(kind, error, trace)
 
     def _beat(self) -> None:
-        while not self._over.wait(self._beat_seconds):
+        while not self._over.wait(min(LOOK_SECONDS, self._beat_seconds)):
+            error = why_unwritable(self._path.parent)
             with self._lock:
-                if not self._over.is_set():
+                if self._over.is_set():
+                    return
+                news = self._health.wrote(error)
+                if news or time.monotonic() - self._written_at >= self._beat_seconds:
                     self._write(now=True)
+            if news and error is not None:
+                self._display.notice("warning", error.message, code=error.code, remedy=error.remedy)
+            elif news:
+                self._display.notice("info", f"{self._path.parent} can be written again")
 
     def _write(self, *, now: bool) -> None:
         if self._beating is None:
@@ -146,17 +162,22 @@ class StatusFile:
             **self._health.as_fields(),
             "commands": self._commands,
         }
+        whole = _bytes({**essential, **self._figures.as_fields()})
         try:
             # A log that disappeared must not return as a folder with only this file.
             (self._path.parent / HEADER).stat()
-            _replace(self._path, _bytes({**essential, **self._figures.as_fields()}))
-        except OSError as error:
-            if _overwrite(self._path, _bytes(essential)):
-                return
-            # The capture does not need this file; a failure of a necessary write is reported by itself.
-            if not self._told:
-                self._told = True
-                self._display.notice("warning", f"{self._path} cannot be written: {error.strerror}", code="TM-LOG-008")
+            _replace(self._path, whole)
+        except OSError:
+            # The capture does not need this file, and why the log cannot be written is reported by itself.
+            if not _overwrite(self._path, _bytes(essential)):
+                with suppress(OSError):
+                    _elsewhere(self._path.parent).parent.mkdir(parents=True, exist_ok=True)
+                    _replace(_elsewhere(self._path.parent), whole)
+                    self._elsewhere = True
+            return
+        if self._elsewhere:
+            self._elsewhere = False
+            _elsewhere(self._path.parent).unlink(missing_ok=True)
 
     def _write_later(self) -> None:
         with self._lock:
@@ -194,8 +215,18 @@ def _overwrite(path: Path, data: bytes) -> bool:
 
 def read_status(root: Path) -> dict[str, Any] | None:
     """The file's content; None if there is no file, or it cannot be read."""
+    found = [content for path in (root / STATUS_FILE, _elsewhere(root)) if (content := _content(path)) is not None]
+    return max(found, key=lambda content: str(content.get("time")), default=None)
+
+
+def _elsewhere(root: Path) -> Path:
+    """Where the file is while the log's folder cannot be written."""
+    return state_folder() / f"{root.name}-{digest_of(root.resolve())}.status.json"
+
+
+def _content(path: Path) -> dict[str, Any] | None:
     try:
-        content = orjson.loads((root / STATUS_FILE).read_bytes())
+        content = orjson.loads(path.read_bytes())
     except (OSError, orjson.JSONDecodeError):
         return None
     return content if isinstance(content, dict) else None

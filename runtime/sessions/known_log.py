@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
-import os
 from pathlib import Path
 
 import orjson
+
+from tidemark.protocol.messages import JsonObject
+from tidemark.runtime.progress.state_folder import digest_of, state_folder
 
 logger = logging.getLogger(__name__)
 
@@ -28,8 +29,15 @@ class KnownLog:
     def __init__(self, capture_file: Path) -> None:
         file = capture_file.absolute()
         self._beside = file.with_name(f".{file.name}.log")
-        self._own = _state_folder() / f"{file.stem}-{hashlib.sha256(str(file).encode()).hexdigest()[:16]}.log"
+        self._own = state_folder() / f"{file.stem}-{digest_of(file)}.log"
         self.path = self._beside
+
+    def root(self) -> Path | None:
+        """The folder of the log that is recorded; None where none is."""
+        for path in (self._beside, self._own):
+            if log := _record(path).get("log"):
+                return Path(str(log))
+        return None
 
     def log_id(self, root: Path) -> str:
         """The id of the log that was at ``root``; empty where none is known to have been."""
@@ -62,15 +70,13 @@ class KnownLog:
 
 
 def _remembered(path: Path, root: Path) -> str:
+    known = _record(path)
+    return str(known.get("log_id") or "") if known.get("log") == str(root.absolute()) else ""
+
+
+def _record(path: Path) -> JsonObject:
     try:
         known = orjson.loads(path.read_bytes())
     except (OSError, orjson.JSONDecodeError):
-        return ""  # A hint: without it, a log that disappeared looks like one that never existed.
-    if not isinstance(known, dict) or known.get("log") != str(root.absolute()):
-        return ""
-    return str(known.get("log_id") or "")
-
-
-def _state_folder() -> Path:
-    given = Path(os.environ.get("XDG_STATE_HOME", ""))
-    return (given if given.is_absolute() else Path("~/.local/state").expanduser()) / "tidemark"
+        return {}  # A hint: without it, a log that disappeared looks like one that never existed.
+    return known if isinstance(known, dict) else {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
@@ -15,17 +14,14 @@ import pytest
 
 from tests.end_to_end.capture import Capture, own_process
 from tests.missing import lacks
+from tests.operations.status import report
 from tests.servers.deadline import wait_until
 from tests.servers.tcp_proxy import proxied
 from tests.workload.tables import Database, create_tables, source_of
 
 
 def status(capture: Capture) -> dict[str, Any]:
-    ended = capture.run("status", "--json")
-    if ended.status:
-        return {"state": "no log yet", "caught_up": None, "error": None}
-    told: dict[str, Any] = json.loads(ended.said)
-    return told
+    return report(capture) or {"state": "no log yet", "caught_up": None, "error": None}
 
 
 def is_caught_up(capture: Capture) -> bool:

@@ -37,8 +37,8 @@ SESSION = [OPENED, ROWS, {"checkpoint": {"cursor": 3}}, {"await": 1}, WELL]
 
 def report(folder: CaptureFolder) -> dict[str, Any]:
     done = folder.run("status", "capture.yaml", "--json")
-    assert done.returncode == 0, done.stderr
     said: dict[str, Any] = json.loads(done.stdout)
+    assert done.returncode == said["exit_status"], done.stderr
     return said
 
 
@@ -56,9 +56,11 @@ def test_a_capture_that_runs_and_one_that_does_not(folder: CaptureFolder, number
         told = report(folder)
         assert (told["state"], told["running"], told["pid"], told["lag_seconds"]) == ("running", True, capture.pid, 0)
         assert "0 s, caught up" in said(folder)
+        assert told["exit_status"] == 0
         capture.send_signal(number)
     told = report(folder)
     assert (told["state"], told["running"], told["lag_seconds"], told["caught_up"]) == (state, False, None, None)
+    assert told["exit_status"] == 3
     assert datetime.fromisoformat(told["since"]) > datetime.now(UTC) - timedelta(minutes=1)
     assert "NOT RUNNING" in said(folder)
 
@@ -69,6 +71,7 @@ def test_a_capture_that_failed(folder: CaptureFolder) -> None:
     assert folder.run("capture", "capture.yaml").returncode == 1
     told = report(folder)
     assert (told["state"], told["error"]["code"], told["error"]["remedy"]) == ("failed", "TM-PG-012", "make a slot")
+    assert (told["exit_status"], told["needs"]) == (1, ["the capture failed: TM-PG-012"])
     assert "NOT RUNNING: failed" in said(folder)
     assert "slot is gone\n         what to do: make a slot" in said(folder)
 
@@ -81,7 +84,7 @@ def test_the_last_commit_with_data_is_not_the_last_commit(folder: CaptureFolder)
     assert told["data"]["commit"] == 1
     assert told["commit"] > 1
     assert told["data"]["time"] == folder.log.commit(1).time.isoformat()
-    assert told["state"] == "caught up"
+    assert (told["state"], told["exit_status"]) == ("caught up", 0)
 
 
 def test_an_error_of_before_the_last_progress_has_passed(folder: CaptureFolder) -> None:
@@ -105,7 +108,8 @@ def test_one_that_cannot_take_the_log_leaves_the_status_of_the_other(folder: Cap
 
 def test_tables_that_are_set_aside(folder: CaptureFolder) -> None:
     line = json.loads(WELL["stderr"])
-    line["fields"]["tables"]["public.u"] = {"state": "set_aside", "error": "TM-PG-007: there is no table public.u"}
+    away = {"state": "set_aside", "error": "TM-PG-007: there is no table public.u", "remedy": "Create it."}
+    line["fields"]["tables"]["public.u"] = away
     folder.script([*SESSION, {"stderr": json.dumps(line)}])
     folder.write_file(spark={"warehouse": "lake"})
     assert folder.run("capture", "capture.yaml", "--until-caught-up").returncode == 0
@@ -116,7 +120,12 @@ def test_tables_that_are_set_aside(folder: CaptureFolder) -> None:
     told = report(folder)
     assert told["set_aside"] == {"public.u": "TM-PG-007: there is no table public.u"}
     assert told["spark_set_aside"] == {"public.t current": "TM-SPK-004: columns do not fit"}
-    for words in ("there is no table", "materialize: public.t current: TM-SPK-004: columns do not fit"):
+    assert told["exit_status"] == 1
+    for words in (
+        "what to do: Create it.",
+        "there is no table",
+        "materialize: public.t current: TM-SPK-004: columns do not fit",
+    ):
         assert words in " ".join(said(folder).split())
 
 

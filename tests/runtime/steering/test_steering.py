@@ -112,7 +112,7 @@ def test_an_order_that_was_given_while_nothing_ran_is_sent_when_the_capture_star
         noted = folder.run(arguments[0], str(folder.file), *arguments[1:])
         assert "stored" in noted.stdout, noted.stderr
     status = json.loads(folder.run("status", str(folder.file), "--json").stdout)
-    assert [order["sequence"] for order in status["orders"]] == [1, 2, 3]
+    assert [order["sequence"] for order in status["commands"]] == [1, 2, 3]
     assert folder.run("capture", str(folder.file), "--until-caught-up").returncode == 0
     pause, backfill, again = folder.requests("control")
     assert (pause["action"], pause.get("tables", [])) == ("pause", [])

@@ -1,0 +1,1 @@
+"""What is known of a capture, running or not: for ``tidemark status``."""

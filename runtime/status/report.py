@@ -1,0 +1,129 @@
+"""All that is known of a capture, as ``tidemark status --json`` prints it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from tidemark.protocol.capture_file import CaptureFile, read_capture_file
+from tidemark.protocol.changelog import ChangeLog
+from tidemark.protocol.errors import TidemarkError, UsageError
+from tidemark.protocol.messages import JsonObject
+from tidemark.runtime.progress.liveness import Liveness, liveness
+from tidemark.runtime.progress.rereads import rereads
+from tidemark.runtime.progress.status_file import read_status
+from tidemark.runtime.sessions.known_log import KnownLog
+from tidemark.runtime.status.retained import ask_source, retained_now
+from tidemark.runtime.status.spark_tables import spark_tables
+from tidemark.runtime.status.verdict import exit_status, needs
+from tidemark.runtime.steering.orders import Orders
+
+HALTED = ("away", "set_aside", "failed")
+"""States of tables that a person must look at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a capture is.
+
+    Attributes:
+        file: Its file; None if a log was named, or if the file has a mistake.
+        mistake: In the file.
+        root: Its log's folder.
+    """
+
+    path: Path
+    root: Path
+    file: CaptureFile | None = None
+    mistake: TidemarkError | None = None
+
+
+def place_of(path: Path) -> Place:
+    """The capture of a capture file, or of a log's folder.
+
+    A capture that runs uses the file as it was: so if the file has a mistake, its log is the one that it had.
+
+    Raises:
+        UsageError: As ``read_capture_file``, if no log of the file is known.
+    """
+    if path.is_dir():
+        return Place(path, path)
+    try:
+        file = read_capture_file(path)
+    except UsageError as error:
+        root = KnownLog(path).root()
+        if root is None or not path.exists():
+            raise
+        return Place(path, root, mistake=error)
+    return Place(path, file.log_path, file)
+
+
+def report_of(place: Place, now: datetime) -> tuple[dict[str, Any], Liveness]:
+    """The report, and the liveness in it. Raises ChangeLogError as ``ChangeLog``."""
+    log = ChangeLog(place.root)
+    said: JsonObject = read_status(log.root) or {}
+    life = liveness(said or None, now)
+    summary = log.summary()
+    asks = place.file is not None and not life.running
+    retained = ask_source(place.file, log, said, now) if asks and place.file else retained_now(said, life)
+    spark = {} if place.file is None else spark_tables(place.file, log, now)
+    tables = said.get("tables", {})
+    running = life.state == "running"
+    report = {
+        "capture": log.header.capture,
+        "file": None if place.path.is_dir() else str(place.path),
+        "file_error": None if place.mistake is None else _as_json(place.mistake),
+        "log": str(log.root),
+        "log_id": log.header.log_id,
+        "state": life.state,
+        "running": life.running,
+        "since": None if life.since is None else life.since.isoformat(),
+        "pid": life.pid or None,
+        "source_away_since": said.get("source_away_since") if life.running else None,
+        "error": said.get("error"),
+        "lag_seconds": said.get("lag_seconds") if running else None,
+        "caught_up": bool(said.get("caught_up")) if running else None,
+        "retained": asdict(retained),
+        "commit": summary.number,
+        "committed": summary.time.isoformat(),
+        "age_seconds": round((now - summary.time).total_seconds(), 3),
+        "data": _last_with_data(log, summary.next_offset, now),
+        "events": summary.next_offset,
+        "set_aside": {name: str(one.get("error") or "") for name, one in _halted(tables) if one["state"] != "away"},
+        "halted": {
+            name: {part: one.get(part) for part in ("state", "error", "remedy")} for name, one in _halted(tables)
+        },
+        "dropped": {name: one["dropped"] for name, one in tables.items() if one.get("dropped")},
+        "rereads": {name: one.as_json() for name, one in rereads(tables).items()},
+        "spark_set_aside": {name: one["set_aside"] for name, one in spark.items() if one["set_aside"]},
+        "spark": spark,
+        "tables": {
+            name.replace("/", "."): {"events": totals.events, "bytes": totals.bytes}
+            for name, totals in sorted(summary.totals.items())
+        },
+        "progress": said or None,
+        "refused": {number: why for number, why in said.get("commands", {}).items() if why},
+        "commands": [order.model_dump(by_alias=True, exclude_defaults=True) for order in Orders(log.root).waiting(0)],
+    }
+    report["needs"] = lacking = needs(report, life)
+    report["exit_status"] = exit_status(life, lacking, retained.failures)
+    return report, life
+
+
+def _last_with_data(log: ChangeLog, end: int, now: datetime) -> dict[str, Any] | None:
+    """The newest commit that has events; None while there is none."""
+    if end == 0:
+        return None
+    commit = log.commit(log.commit_with_offset(end - 1))
+    age = (now - commit.time).total_seconds()
+    return {"commit": commit.number, "time": commit.time.isoformat(), "age_seconds": round(age, 3)}
+
+
+def _halted(tables: JsonObject) -> list[tuple[str, JsonObject]]:
+    return [(name, one) for name, one in tables.items() if one.get("state") in HALTED]
+
+
+def _as_json(error: TidemarkError) -> dict[str, str]:
+    return {"code": error.code, "message": error.message, "remedy": error.remedy}

@@ -1,0 +1,53 @@
+"""The tables that Spark keeps of a log: how far each is behind it, and which are set aside."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from tidemark.protocol.capture_file import CaptureFile
+from tidemark.protocol.changelog import ChangeLog
+
+
+def spark_tables(file: CaptureFile, log: ChangeLog, now: datetime) -> dict[str, dict[str, Any]]:
+    """By name and kind: the age of the oldest event that the table lacks, 0 if it lacks none, and why it is set aside.
+
+    As the last run of ``tidemark materialize`` has noted it.
+    """
+    if file.spark is None:
+        return {}
+    from tidemark.spark_sink.pipeline.memory import Memory, memory_path
+
+    known = Memory.load(memory_path(file.folder / file.spark.warehouse, log.header.log_id)).tables
+    lacks = _first_lacking(log, {name: one.complete_to for name, one in known.items()})
+    tables = {}
+    for name, one in sorted(known.items()):
+        aside = one.set_aside
+        since = lacks.get(name)
+        tables[name.replace("/", ".")] = {
+            "behind_seconds": 0.0 if since is None else round(max(0.0, (now - since).total_seconds()), 3),
+            "complete_to": one.complete_to,
+            "set_aside": None if aside is None else f"{aside.code}: {aside.message}",
+            "remedy": None if aside is None else aside.remedy,
+        }
+    return tables
+
+
+def _first_lacking(log: ChangeLog, complete: dict[str, int]) -> dict[str, datetime]:
+    """By table, when the oldest event reached the log that the table lacks."""
+    found: dict[str, datetime] = {}
+    if not complete:
+        return found
+    times: dict[int, datetime] = {}
+    for number, segment in log.segments_of_all(min(complete.values()), log.end()):
+        for name, offset in complete.items():
+            if name not in found and _collection(name) == segment.collection and segment.last_offset >= offset:
+                found[name] = times.setdefault(number, log.commit(number).time)
+        if len(found) == len(complete):
+            break
+    return found
+
+
+def _collection(name: str) -> str:
+    """Of a table's name with its kind: ``public/orders current``."""
+    return name.rpartition(" ")[0]
