@@ -1,6 +1,6 @@
 """Bytes on the pipe: one JSON object and a newline per message, in both directions.
 
-Control messages are pydantic models. ``captured``, which is nearly every line, never becomes an object on either side:
+Control messages are msgspec structs. ``captured``, which is nearly every line, never becomes an object on either side:
 a writer joins a prefix, the document's bytes and a suffix; a reader cuts them apart again.
 """
 
@@ -10,10 +10,10 @@ from typing import Annotated, Any
 
 import msgspec
 import orjson
-from pydantic import ValidationError
 
 from tidemark.protocol.envelope import INTERNAL, MAX_LINE_BYTES, kind_and_fields, members, too_long, unknown_kind
 from tidemark.protocol.errors import ProtocolError
+from tidemark.protocol.fields import message_of
 from tidemark.protocol.messages import MAX_UINT32, REQUESTS, RESPONSES, Message, Request, Response
 from tidemark.protocol.nesting import MESSAGE_NESTING, nested_deeper
 
@@ -43,7 +43,7 @@ def captured_prefix(binding: int) -> bytes:
 def encode(message: Message) -> bytes:
     """One line, newline included. An absent part is left out; nothing outside the protocol is written."""
     # Only the top level: nulls deeper down belong to raw JSON (in a state patch they remove a member).
-    body = {name: part for name, part in message.model_dump(by_alias=True).items() if part is not None}
+    body = {name: part for name, part in msgspec.to_builtins(message).items() if part is not None}
     return orjson.dumps({message.kind: body}, option=orjson.OPT_APPEND_NEWLINE)
 
 
@@ -116,11 +116,4 @@ def _message(kind: str, fields: Any, kinds: dict[str, type[Message]], what: str)
     model = kinds.get(kind)
     if model is None:
         raise unknown_kind({kind: fields}, what)
-    try:
-        return model.model_validate(fields if fields is not None else {})
-    except ValidationError as error:
-        # The input itself may hold a password: name the places, not the values.
-        places = "; ".join(
-            ".".join([kind, *map(str, e["loc"])]) + ": " + e["msg"] for e in error.errors(include_input=False)
-        )
-        raise ProtocolError("TM-PRO-003", places) from None
+    return message_of(model, fields)

@@ -1,6 +1,6 @@
-"""A line of the protocol as far as it can be read without its message's model: the kind, and the fields as they came.
+"""A line of the protocol as far as it can be read without its message's type: the kind, and the fields as they came.
 
-Importing this imports no model. A connector answers some requests by their kind alone.
+Importing this imports no message. A connector answers some requests by their kind alone.
 """
 
 from __future__ import annotations

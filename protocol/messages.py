@@ -8,10 +8,10 @@ responses ``spec`` ``discovered`` ``validated`` ``applied`` ``opened`` ``capture
           ``backfillBegin`` ``backfillComplete``
 ========  ==================================================================================================
 
-Reading is lenient: every spelling of a field (``documentSchema``, ``document_schema``, and the proto's own
-``document_schema_json``), unknown fields, ``$internal`` beside the message, and omitted zero values of proto3 are
-accepted. Writing is strict: camelCase, no field outside the protocol. ``control`` is not Flow's: a connector that takes
-it announces so on stderr (``tidemark.protocol.logs.CONTROL``), and only then is it sent any.
+``tidemark.protocol.fields`` reads leniently: every spelling of a field (``documentSchema``, ``document_schema``, and
+the proto's own ``document_schema_json``), unknown fields, ``$internal`` beside the message, and omitted zero values of
+proto3 are accepted. Writing is strict: camelCase, no field outside the protocol. ``control`` is not Flow's: a connector
+that takes it announces so on stderr (``tidemark.protocol.logs.CONTROL``), and only then is it sent any.
 ``captured`` is not here: it never becomes an object (see ``tidemark.protocol.codec``).
 """
 
@@ -20,8 +20,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, get_args
 
-from pydantic import AliasChoices, AliasGenerator, BaseModel, BeforeValidator, ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from msgspec import Meta, Struct, field
 
 PROTOCOL_VERSION = 3032023
 """The value of ``spec.protocol``; a runtime rejects any other."""
@@ -50,107 +49,87 @@ Json = Any
 JsonObject = dict[str, Any]
 
 
-def _one(count: Json) -> Json:
-    return 1 if count is None or (count == 0 and count is not False) else count
+Count = Annotated[int, Meta(ge=0, le=MAX_UINT32)]
 
 
-def _zero(empty: type) -> BeforeValidator:
-    """proto3 writers omit zero values, and some write null for them: read both as the empty value."""
-    return BeforeValidator(lambda value: empty() if value is None else value)
+class Message(Struct, frozen=True, rename="camel"):
+    """Base of every message: camelCase on the wire. ``tidemark.protocol.fields`` reads every spelling.
 
+    Attributes:
+        other_names: More names of fields on the wire, by the field's own.
+    """
 
-Text = Annotated[str, _zero(str)]
-Flag = Annotated[bool, Field(strict=True), _zero(bool)]
-Count = Annotated[int, Field(strict=True, ge=0, le=MAX_UINT32), _zero(int)]
-Object = Annotated[JsonObject, _zero(dict)]
-Texts = Annotated[list[str], _zero(list)]
-
-
-def _spellings(name: str) -> AliasChoices:
-    """A field in JSON, as the proto calls it, and as it calls a field that holds JSON."""
-    return AliasChoices(to_camel(name), name, f"{name}_json", to_camel(f"{name}_json"))
-
-
-class Message(BaseModel):
-    """Base of every message: camelCase on the wire, every spelling accepted, unknown fields ignored when reading."""
-
-    model_config = ConfigDict(
-        alias_generator=AliasGenerator(alias=to_camel, validation_alias=_spellings),
-        populate_by_name=True,
-        extra="ignore",
-        frozen=True,
-        defer_build=True,
-    )
     kind: ClassVar[str] = ""
+    other_names: ClassVar[dict[str, str]] = {}
 
 
 # Parts that several messages share.
 
 
-class Inference(Message):
+class Inference(Message, frozen=True):
     """The part of a collection's schema for one location."""
 
-    types: Texts = []
+    types: list[str] = []
 
 
-class Projection(Message):
+class Projection(Message, frozen=True):
     """A location of a collection's documents under a name. Connectors want one of each part of the key."""
 
-    ptr: Text = ""
-    field: Text = ""
-    is_primary_key: Flag = False
-    inference: Annotated[Inference, _zero(Inference)] = Inference()
+    ptr: str = ""
+    field: str = ""
+    is_primary_key: bool = False
+    inference: Inference = Inference()
 
 
-class JournalTemplate(Message):
+class JournalTemplate(Message, frozen=True):
     """Of a collection's journals, or of a recovery log. Only Flow's runtime has any; connectors want a name."""
 
-    name: Text = ""
+    name: str = ""
 
 
-class ShardTemplate(Message):
+class ShardTemplate(Message, frozen=True):
     """Of a capture's shards. Only Flow's runtime has any; connectors want an id."""
 
-    id: Text = ""
+    id: str = ""
 
 
-class Collection(Message):
+class Collection(Message, frozen=True):
     """The collection a binding is captured into. ``key`` holds JSON pointers."""
 
-    name: Text = ""
-    key: Texts = []
-    write_schema: Object = {}
-    read_schema: Object = {}
-    projections: Annotated[list[Projection], _zero(list)] = []
+    name: str = ""
+    key: list[str] = []
+    write_schema: JsonObject = {}
+    read_schema: JsonObject = {}
+    projections: list[Projection] = []
     partition_template: JournalTemplate | None = None
 
 
-class Binding(Message):
+class Binding(Message, frozen=True):
     """One resource (a table) bound to a collection.
 
     ``state_key`` is the binding's stable identity in the state; its index shifts when other bindings come or go.
     """
 
-    resource_config: Object = {}
-    resource_path: Texts = []
-    collection: Annotated[Collection, _zero(Collection)] = Collection()
+    resource_config: JsonObject = {}
+    resource_path: list[str] = []
+    collection: Collection = Collection()
     backfill: Count = 0
-    state_key: Text = ""
+    state_key: str = ""
 
 
-class CaptureSpec(Message):
+class CaptureSpec(Message, frozen=True):
     """A whole capture: its configuration and its bindings, in the order that binding indices count."""
 
-    name: Text = ""
-    connector_type: Text = ""
-    config: Object = {}
-    bindings: Annotated[list[Binding], _zero(list)] = []
+    name: str = ""
+    connector_type: str = ""
+    config: JsonObject = {}
+    bindings: list[Binding] = []
     interval_seconds: Count = 0
     shard_template: ShardTemplate | None = None
     recovery_log_template: JournalTemplate | None = None
 
 
-class KeyRange(Message):
+class KeyRange(Message, frozen=True):
     """The part of the key space a session captures; today always all of it."""
 
     key_begin: Count = 0
@@ -163,7 +142,7 @@ class KeyRange(Message):
         return self == KeyRange()
 
 
-class DiscoveredBinding(Message):
+class DiscoveredBinding(Message, frozen=True):
     """One table found: what to name its collection, how to bind it, what its documents look like."""
 
     recommended_name: str
@@ -175,13 +154,13 @@ class DiscoveredBinding(Message):
     is_fallback_key: bool = False
 
 
-class ValidatedBinding(Message):
+class ValidatedBinding(Message, frozen=True):
     """The path by which the connector identifies a binding's resource from here on."""
 
     resource_path: list[str]
 
 
-class ConnectorState(Message):
+class ConnectorState(Message, frozen=True):
     """A change of the connector's state: an RFC 7396 merge patch, or the whole of it when ``merge_patch`` is false."""
 
     updated: Json = None
@@ -191,59 +170,59 @@ class ConnectorState(Message):
 # Requests.
 
 
-class Spec(Message):
+class Spec(Message, frozen=True):
     """Asks what the connector is. Answered from static knowledge."""
 
     kind: ClassVar[str] = "spec"
-    connector_type: Text = ""
-    config: Object = {}
+    connector_type: str = ""
+    config: JsonObject = {}
 
 
-class Discover(Message):
+class Discover(Message, frozen=True):
     """Asks which tables there are."""
 
     kind: ClassVar[str] = "discover"
-    connector_type: Text = ""
-    config: Object = {}
+    connector_type: str = ""
+    config: JsonObject = {}
 
 
-class Validate(Message):
+class Validate(Message, frozen=True):
     """Asks whether these bindings can be captured; the answer has all reasons why not."""
 
     kind: ClassVar[str] = "validate"
-    name: Text = ""
-    connector_type: Text = ""
-    config: Object = {}
-    bindings: Annotated[list[Binding], _zero(list)] = []
+    name: str = ""
+    connector_type: str = ""
+    config: JsonObject = {}
+    bindings: list[Binding] = []
     last_capture: CaptureSpec | None = None
-    last_version: Text = ""
+    last_version: str = ""
 
 
-class Apply(Message):
+class Apply(Message, frozen=True):
     """Asks the connector to create what it needs at the source. Idempotent."""
 
     kind: ClassVar[str] = "apply"
     capture: CaptureSpec
-    version: Text = ""
+    version: str = ""
     last_capture: CaptureSpec | None = None
-    last_version: Text = ""
+    last_version: str = ""
 
 
-class Open(Message):
+class Open(Message, frozen=True):
     """Starts capturing from ``state`` (``{}`` when new). The session lasts until a side closes it."""
 
     kind: ClassVar[str] = "open"
     capture: CaptureSpec
-    version: Text = ""
-    range: Annotated[KeyRange, _zero(KeyRange)] = KeyRange()
-    state: Object = {}
+    version: str = ""
+    range: KeyRange = KeyRange()
+    state: JsonObject = {}
 
 
-class Acknowledge(Message):
+class Acknowledge(Message, frozen=True):
     """Says that the next ``checkpoints`` checkpoints, first in first out, are durable; one if absent."""
 
     kind: ClassVar[str] = "acknowledge"
-    checkpoints: Annotated[int, Field(strict=True, ge=1, le=MAX_UINT32), BeforeValidator(_one)] = 1
+    checkpoints: Annotated[int, Meta(ge=1, le=MAX_UINT32)] = 1
 
 
 class Action(StrEnum):
@@ -255,7 +234,7 @@ class Action(StrEnum):
     PRIORITY = "priority"
 
 
-class Control(Message):
+class Control(Message, frozen=True, omit_defaults=True):
     """A command to the backfills of a running capture, after ``open``. Each command is carried out once.
 
     The connector's state holds, as ``control``, the last sequence that was handled, carried out or refused; a command
@@ -275,22 +254,22 @@ class Control(Message):
     """
 
     kind: ClassVar[str] = "control"
-    sequence: Annotated[int, Field(strict=True, ge=1)]
+    sequence: Annotated[int, Meta(ge=1)]
     action: Action
-    tables: Texts = []
-    priority: Annotated[int, Field(strict=True)] | None = None
-    where: Text = ""
-    from_: Annotated[Texts, Field(alias="from")] = []
-    until: Texts = []
-    truncate: Flag = False
-    deferrable: Flag = False
-    keep: Flag = False
+    tables: list[str] = []
+    priority: int | None = None
+    where: str = ""
+    from_: list[str] = field(default_factory=list, name="from")
+    until: list[str] = []
+    truncate: bool = False
+    deferrable: bool = False
+    keep: bool = False
 
 
 # Responses.
 
 
-class SpecResponse(Message):
+class SpecResponse(Message, frozen=True, kw_only=True):
     """What the connector is: the JSON Schemas of its configuration and of a resource's."""
 
     kind: ClassVar[str] = "spec"
@@ -301,60 +280,55 @@ class SpecResponse(Message):
     resource_path_pointers: list[str] = []
 
 
-class Discovered(Message):
+class Discovered(Message, frozen=True):
     """The tables there are."""
 
     kind: ClassVar[str] = "discovered"
-    bindings: Annotated[list[DiscoveredBinding], _zero(list)] = []
+    bindings: list[DiscoveredBinding] = []
 
 
-class Validated(Message):
+class Validated(Message, frozen=True):
     """The bindings can be captured; in the order of the request."""
 
     kind: ClassVar[str] = "validated"
-    bindings: Annotated[list[ValidatedBinding], _zero(list)] = []
+    bindings: list[ValidatedBinding] = []
 
 
-class Applied(Message):
+class Applied(Message, frozen=True):
     """What was created at the source, in words; empty if there was nothing to do. ``state`` is stored, like a patch."""
 
     kind: ClassVar[str] = "applied"
-    action_description: Text = ""
+    action_description: str = ""
     state: ConnectorState | None = None
 
 
-class Opened(Message):
+class Opened(Message, frozen=True):
     """``explicit_acknowledgements``: the connector reads stdin and moves its slot only on ``acknowledge``."""
 
     kind: ClassVar[str] = "opened"
-    explicit_acknowledgements: Flag = False
+    explicit_acknowledgements: bool = False
 
 
-class SourcedSchema(Message):
+class SourcedSchema(Message, frozen=True, kw_only=True):
     """The closed schema of a binding's documents from here on. Pending until the next checkpoint.
 
     It is added to the earlier schemas of the documents, unless it is complete (``COMPLETE``).
     """
 
     kind: ClassVar[str] = "sourcedSchema"
+    other_names: ClassVar[dict[str, str]] = {"document_schema": "schema"}
     binding: Count = 0
-    document_schema: Annotated[
-        JsonObject,
-        Field(
-            alias="documentSchema",
-            validation_alias=AliasChoices(*_spellings("document_schema").choices, *_spellings("schema").choices),
-        ),
-    ]
+    document_schema: JsonObject
 
 
-class Checkpoint(Message):
+class Checkpoint(Message, frozen=True):
     """Commits everything since the previous checkpoint, together with a change of state."""
 
     kind: ClassVar[str] = "checkpoint"
     state: ConnectorState | None = None
 
 
-class BackfillBegin(Message):
+class BackfillBegin(Message, frozen=True):
     """A binding is read again from here on: its earlier documents are void. Pending until the next checkpoint.
 
     Attributes:
@@ -366,7 +340,7 @@ class BackfillBegin(Message):
     why: str | None = None
 
 
-class BackfillComplete(Message):
+class BackfillComplete(Message, frozen=True):
     """All rows of a binding have come since its last ``backfillBegin``. Pending until the next checkpoint."""
 
     kind: ClassVar[str] = "backfillComplete"

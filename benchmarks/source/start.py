@@ -22,6 +22,7 @@ from typing import Any
 
 from benchmarks.processor_time import children_seconds
 from benchmarks.source.postgres_server import CONNECTOR, binding, config, published_table
+from tests.servers.mariadb import MARIADB, fresh_database, no_source, running, source
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.errors import ChangeLogError
 
@@ -36,26 +37,39 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=9)
     runs = parser.parse_args().runs
-    with published_table(rows=1) as (running, session):
-        endpoint = config(running, slot="bench", publication="bench")
-        capture = {"name": "bench", "config": endpoint, "bindings": [binding()]}
-        requests: dict[str, Any] = {
-            "spec": {},
-            "discover": {"config": endpoint},
-            "validate": capture,
-            "apply": {"capture": capture},
-        }
-        print(f"{'seconds, median of ' + str(runs):<44} {'processor':>9} {'clock':>9}")
-        for kind, body in requests.items():
-            _unary("PostgreSQL", CONNECTOR, kind, body, runs)
-        for kind in ("spec", "apply"):
-            _unary("MySQL", MYSQL, kind, requests[kind], runs)
+    print(f"{'seconds, median of ' + str(runs):<44} {'processor':>9} {'clock':>9}")
+    _mysql(runs)
+    with published_table(rows=1) as (server, session):
+        endpoint = config(server, slot="bench", publication="bench")
+        _calls("PostgreSQL", CONNECTOR, {"name": "bench", "config": endpoint, "bindings": [binding()]}, runs)
         _tell("tidemark --version", [_process([*TIDEMARK, "--version"]) for _ in range(runs)])
         firsts = []
         for _ in range(runs):
             firsts.append(_first_row(endpoint))
             session.execute("SELECT pg_drop_replication_slot('bench')")
         _tell("tidemark capture, to its first row in the log", firsts)
+
+
+def _mysql(runs: int) -> None:
+    found = source(MARIADB)
+    if found is None:
+        sys.exit(no_source(MARIADB))
+    with running(found) as mariadb, fresh_database(mariadb, "bench") as database:
+        with database.connect() as session, session.cursor() as cursor:
+            cursor.execute("CREATE TABLE bench (id bigint PRIMARY KEY)")
+        resource = {"schema": "bench", "table": "bench"}
+        bound = {**binding(), "resourceConfig": resource, "resourcePath": list(resource.values())}
+        _calls("MySQL", MYSQL, {"name": "bench", "config": database.config(), "bindings": [bound]}, runs)
+
+
+def _calls(database: str, command: list[str], capture: Mapping[str, Any], runs: int) -> None:
+    for kind, body in {
+        "spec": {},
+        "discover": {"config": capture["config"]},
+        "validate": capture,
+        "apply": {"capture": capture},
+    }.items():
+        _unary(database, command, kind, body, runs)
 
 
 def _unary(database: str, command: list[str], kind: str, body: Mapping[str, Any], runs: int) -> None:
@@ -84,14 +98,14 @@ def _first_row(endpoint: Mapping[str, Any]) -> tuple[float, float]:
         connector = {"command": ["python", "-m", "tidemark.connectors.postgres"], "config": endpoint}
         file.write_text(json.dumps({"capture": "bench", "connector": connector, "log": "bench.log"}))
         before, started = children_seconds(), time.perf_counter()
-        with subprocess.Popen([*TIDEMARK, "capture", file], stderr=subprocess.DEVNULL) as running:
+        with subprocess.Popen([*TIDEMARK, "capture", file], stderr=subprocess.DEVNULL) as command:
             while not _has_rows(file.with_name("bench.log")):
-                if time.perf_counter() - started > GIVEN_UP_SECONDS or running.poll() is not None:
-                    running.kill()
+                if time.perf_counter() - started > GIVEN_UP_SECONDS or command.poll() is not None:
+                    command.kill()
                     sys.exit("no row came into the log")
                 time.sleep(0.002)
             seconds = time.perf_counter() - started
-            running.send_signal(signal.SIGINT)
+            command.send_signal(signal.SIGINT)
         return children_seconds() - before, seconds
 
 

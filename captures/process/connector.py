@@ -97,7 +97,7 @@ def _expect(kind: str, database: DatabaseFactory) -> None:
 def serve(database: DatabaseFactory, folder: Path, requests: RequestLines, output: Output) -> None:
     """Answers requests until stdin or a capture ends.
 
-    Most processes answer one request. So each request imports what it needs: ``spec`` and ``apply`` no model and no
+    Most processes answer one request. So each request imports what it needs: ``spec`` and ``apply`` no message and no
     driver, and only ``open`` the engine.
     """
     while (request := requests.next()) is not None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import orjson
-from pydantic import ValidationError
 
-from tidemark.protocol.errors import ChangeLogError
+from tidemark.protocol.errors import ChangeLogError, ProtocolError
+from tidemark.protocol.fields import message_of
 from tidemark.protocol.messages import Discovered, DiscoveredBinding
 
 FILE = "tables.json"
@@ -25,10 +25,10 @@ def known_tables(root: Path) -> list[DiscoveredBinding]:
     """
     path = root / FILE
     try:
-        return Discovered.model_validate({"bindings": orjson.loads(path.read_bytes())["tables"]}).bindings
+        return message_of(Discovered, {"bindings": orjson.loads(path.read_bytes())["tables"]}).bindings
     except (FileNotFoundError, NotADirectoryError):
         return []  # Other modules report what is wrong with the folder.
-    except (OSError, ValueError, KeyError, TypeError, ValidationError) as error:
+    except (OSError, ValueError, KeyError, TypeError, ProtocolError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it does not list the tables of a capture"
         raise ChangeLogError(
             "TM-LOG-002",

@@ -11,6 +11,7 @@ import typer
 from tidemark.protocol.capture_file import read_capture_file
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.errors import UsageError
+from tidemark.protocol.fields import message_of
 from tidemark.protocol.messages import Control
 from tidemark.protocol.text.nearest_names import near
 from tidemark.runtime.commands.arguments import CaptureFileArgument, JsonOption
@@ -119,7 +120,7 @@ def _order(file: Path, order: dict[str, Any], *, json: bool) -> None:
     status = read_status(root) or {}
     _check_tables(order["tables"] or [], list(status.get("tables", {})))
     order = {name: value for name, value in order.items() if value is not None}
-    number = Orders(root).give(Control.model_validate({"sequence": 1, **order}))
+    number = Orders(root).give(message_of(Control, {"sequence": 1, **order}))
     done = _wait(root, number) if liveness(status).running else False
     if done and (refused := _refusal(root, number)):
         raise UsageError("TM-CAP-004", refused)

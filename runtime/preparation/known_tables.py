@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import orjson
 
 from tidemark.protocol.changelog.known_tables import FILE
@@ -22,7 +23,7 @@ def keep_known(root: Path, tables: Sequence[DiscoveredBinding]) -> None:
     Raises:
         ChangeLogError: ``TM-LOG-008``.
     """
-    body = {"tables": [table.model_dump(mode="json", by_alias=True) for table in tables]}
+    body = {"tables": msgspec.to_builtins(tables)}
     data = orjson.dumps(body, option=orjson.OPT_APPEND_NEWLINE)
     path = root / FILE
     with storage.writing(path):

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
+import msgspec
 import orjson
 
 from tidemark.protocol.batches import ARROW
@@ -222,7 +223,7 @@ def _small(state: JsonObject) -> str:
 
 
 def _with_path(binding: Binding, path: list[str]) -> Binding:
-    return binding.model_copy(update={"resource_path": path, "state_key": state_key(path, binding.backfill)})
+    return msgspec.structs.replace(binding, resource_path=path, state_key=state_key(path, binding.backfill))
 
 
 def _connector(file: CaptureFile, log: LogSink) -> Connector:

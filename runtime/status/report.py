@@ -7,6 +7,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from tidemark.protocol.capture_file import CaptureFile, read_capture_file
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.errors import TidemarkError, UsageError
@@ -105,7 +107,7 @@ def report_of(place: Place, now: datetime) -> tuple[dict[str, Any], Liveness]:
         },
         "progress": said or None,
         "refused": {number: why for number, why in said.get("commands", {}).items() if why},
-        "commands": [order.model_dump(by_alias=True, exclude_defaults=True) for order in Orders(log.root).waiting(0)],
+        "commands": msgspec.to_builtins(Orders(log.root).waiting(0)),
     }
     report["needs"] = lacking = needs(report, life)
     report["exit_status"] = exit_status(life, lacking, retained.failures)

@@ -13,11 +13,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import msgspec
 import orjson
-from pydantic import ValidationError
 
 from tidemark.protocol.changelog import ChangeLog
-from tidemark.protocol.errors import ChangeLogError
+from tidemark.protocol.errors import ChangeLogError, ProtocolError
+from tidemark.protocol.fields import message_of
 from tidemark.protocol.messages import Control, JsonObject
 from tidemark.runtime.changelog.files import storage
 
@@ -58,8 +59,7 @@ class Orders:
             # In this order: a file that has left the list was handled by a state that is read after it.
             waiting = self._numbers()
             number = max([handled(log.summary().state), *waiting]) + 1
-            numbered = order.model_copy(update={"sequence": number})
-            data = orjson.dumps(numbered.model_dump(by_alias=True, exclude_defaults=True) | {"sequence": number})
+            data = msgspec.json.encode(msgspec.structs.replace(order, sequence=number))
             try:
                 storage.publish(self._folder / f"{number:020d}.json", data, _NO_EPOCH)
             except FileExistsError:
@@ -90,8 +90,8 @@ class Orders:
     def _read(self, number: int) -> Control:
         path = self._folder / f"{number:020d}.json"
         try:
-            return Control.model_validate_json(path.read_bytes())
-        except (OSError, ValidationError) as error:
+            return message_of(Control, orjson.loads(path.read_bytes()))
+        except (OSError, orjson.JSONDecodeError, ProtocolError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not a valid command"
             raise ChangeLogError(
                 "TM-LOG-002",

@@ -6,6 +6,8 @@ import threading
 import time
 from pathlib import Path
 
+import msgspec
+
 from tidemark.protocol.log_lines import LogLine
 from tidemark.protocol.logs import CONTROL
 from tidemark.protocol.messages import Action, Control, JsonObject
@@ -68,7 +70,7 @@ class Steering:
             )
             return
         order = Control(sequence=1, action=Action.BACKFILL, tables=[table], truncate=True, deferrable=True)
-        asked = (waiting.model_copy(update={"sequence": 1}) for waiting in self._orders.waiting(self._sent))
+        asked = (msgspec.structs.replace(waiting, sequence=1) for waiting in self._orders.waiting(self._sent))
         if order not in asked:
             self._orders.give(order)
         self._looked_at = -LOOK_SECONDS

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+import msgspec
+
 from tests.captures.column_batches import Batches
 from tests.captures.column_identities import Document, LoggedColumns, Replayed, State
 from tests.servers.deadline import pause
@@ -381,7 +383,7 @@ def apply(config: Json, bound: list[Json], *, command: Sequence[str] = COMMAND) 
     decoded = decode_request(json.dumps(request).encode())
     assert isinstance(decoded, Apply)
     named = database.with_names(config, decoded.capture.name, {})
-    begin(database, decoded.capture.model_copy(update={"config": named}))
+    begin(database, msgspec.structs.replace(decoded.capture, config=named))
 
 
 def begin(database: Database, capture: CaptureSpec) -> None:

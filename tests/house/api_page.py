@@ -15,7 +15,9 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+import msgspec
 
 import tidemark
 from tests.house.files import ROOT
@@ -61,7 +63,7 @@ def _lines() -> Iterator[str]:
         yield f"| `{name}` | {' '.join(_prose(inspect.getdoc(kind) or ''))} |"
     yield "\n## The protocol's messages\n"
     yield (
-        "They are pydantic models with the fields below. [protocol.md](protocol.md) says how they are written,\n"
+        "They are msgspec structs with the fields below. [protocol.md](protocol.md) says how they are written,\n"
         "and when each is sent."
     )
     spoken = [*REQUESTS.values(), *RESPONSES.values()]
@@ -94,15 +96,17 @@ def _class(heading: str, kind: type) -> Iterator[str]:
 
 
 def _message(kind: type[Message]) -> Iterator[str]:
-    kind.model_rebuild()
     yield f"\n#### {kind.__name__}\n"
     yield from _prose(inspect.getdoc(kind) or "")
-    if kind.model_fields:
+    types = get_type_hints(kind)  # Without what limits a number.
+    fields = msgspec.structs.fields(kind)
+    if fields:
         yield "\n| field | type | default |\n|---|---|---|"
-    for name, field in kind.model_fields.items():
-        default = "required" if field.is_required() else f"`{field.default!r}`"
-        shown = _type(field.annotation).replace("|", "\\|")
-        yield f"| `{name}` | `{shown}` | {default} |"
+    for field in fields:
+        made = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
+        default = "required" if field.required else f"`{made!r}`"
+        shown = _type(types[field.name]).replace("|", "\\|")
+        yield f"| `{field.name}` | `{shown}` | {default} |"
 
 
 def _choices(kind: type[enum.Enum]) -> Iterator[str]:
@@ -135,7 +139,7 @@ def _annotation(annotation: Any) -> str:
 
 
 def _type(annotation: Any) -> str:
-    """A type as it is written, without modules and without what pydantic checks besides. Alike in every Python."""
+    """A type as it is written, without modules and without limits. Alike in every Python."""
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _type(inner[0])

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -127,7 +128,7 @@ def documents() -> dict[str, bytes]:
     files |= {f"protocol/response-{kind}.json": _response(model) for kind, model in RESPONSES.items()}
     files["protocol/response-captured.json"] = _envelope("captured", _CAPTURED)
     files["protocol/response-capturedBatch.json"] = _batch_line()
-    files["protocol/state.json"] = _file(ConnectorState)
+    files["protocol/state.json"] = {"$schema": _DIALECT, **_message(ConnectorState)}
     files["changelog/header.json"] = _file(LogHeader)
     files["changelog/commit.json"] = _file(Commit)
     files["changelog/summary.json"] = _file(Summary)
@@ -150,12 +151,12 @@ def _batch_line() -> JsonObject:
 
 def _request(model: type[Message]) -> JsonObject:
     # A connector ignores fields it does not know, so a request's schema stays open.
-    return _envelope(model.kind, _schema(model))
+    return _envelope(model.kind, _message(model))
 
 
 def _response(model: type[Message]) -> JsonObject:
     # A runtime refuses fields it does not know, so a response's schema is closed, in its parts too.
-    schema = _schema(model)
+    schema = _message(model)
     for part in (schema, *schema.get("$defs", {}).values()):
         part["additionalProperties"] = False
     return _envelope(model.kind, schema)
@@ -173,6 +174,15 @@ def _envelope(kind: str, body: JsonObject) -> JsonObject:
         "additionalProperties": False,
     }
     return line | ({"$defs": parts} if parts else {})
+
+
+def _message(model: type[Message]) -> JsonObject:
+    """The schema of a message's fields, with those of its parts."""
+    (schema,), parts = msgspec.json.schema_components([model], ref_template="#/$defs/{name}")
+    own: JsonObject = parts.pop(schema["$ref"].rpartition("/")[2])
+    for part in (own, *parts.values()):
+        part["description"] = inspect.cleandoc(part["description"])
+    return own | ({"$defs": parts} if parts else {})
 
 
 def _schema(model: type[BaseModel]) -> JsonObject:

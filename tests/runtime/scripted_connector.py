@@ -1,7 +1,7 @@
 """A connector that plays a script: a real process over real pipes, with whatever behaviour a test wants.
 
 ``python scripted_connector.py FOLDER``: the folder holds ``script.json`` and takes ``requests.jsonl``, every request
-that came, in order, each with the process's id, and ``environment.json``, the variables of whoever got the last one. The
+that came, in order, each with the process's id, and ``environment.json``, the variables of whoever got the last. The
 script:
 
 ``tables``

@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.runtime.capture_folder import OPENED, CaptureFolder, Step, error_line
@@ -136,7 +137,7 @@ def test_what_apply_changes_is_in_the_log_before_the_session_begins(folder: Capt
 def test_a_connector_is_opened_no_sooner_than_its_interval(folder: CaptureFolder) -> None:
     folder.script([OPENED, CHECKPOINT], [error_line("no", policy="manual"), {"exit": 1}])
     usual = prepared(folder)
-    capture = replace(usual, spec=usual.spec.model_copy(update={"interval_seconds": 1}))
+    capture = replace(usual, spec=msgspec.structs.replace(usual.spec, interval_seconds=1))
     started = time.monotonic()
     with Interruption() as interruption, OwnedLog(folder.log_path, "shop") as log, pytest.raises(ConnectorError):
         Supervisor(capture, log, AT_ONCE, interruption, Recorder(), until_caught_up=False).run()

@@ -12,6 +12,7 @@ from tidemark.captures.mysql.log.connection import LIMITS, StreamLimits
 from tidemark.captures.mysql.log.stream import BinlogLog
 from tidemark.captures.mysql.source import MysqlSource
 from tidemark.captures.mysql.terms.config import parse_endpoint, parse_resource
+from tidemark.protocol.fields import message_of
 from tidemark.protocol.messages import Binding
 
 
@@ -40,13 +41,14 @@ class CapturedLog(LogReader[MysqlSource, BinlogLog]):
             options["scan"] = scan
         resources = [{"schema": database.name, "table": table, **options} for table in tables]
         bindings = [
-            Binding.model_validate(
+            message_of(
+                Binding,
                 {
                     "collection": {"name": f"acme/{table}", "key": ["/id"]},
                     "resourceConfig": resource,
                     "resourcePath": [database.name, table],
                     "stateKey": table,
-                }
+                },
             )
             for table, resource in zip(tables, resources, strict=True)
         ]

@@ -15,18 +15,20 @@ from tidemark.captures.mysql.chunks.fence import GtidFence, PositionFence
 from tidemark.captures.mysql.database import MysqlDatabase
 from tidemark.captures.mysql.source import MysqlSource
 from tidemark.protocol.errors import SourceError
+from tidemark.protocol.fields import message_of
 from tidemark.protocol.messages import Binding
 
 
 @contextmanager
 def opened(database: Database, **config: object) -> Iterator[MysqlSource]:
-    binding = Binding.model_validate(
+    binding = message_of(
+        Binding,
         {
             "collection": {"name": "t"},
             "resourceConfig": {"schema": database.name, "table": "t"},
             "resourcePath": [database.name, "t"],
             "stateKey": "t",
-        }
+        },
     )
     source = MysqlDatabase().open({**database.config(), **config}, [binding])
     assert isinstance(source, MysqlSource)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tidemark.captures.postgres.server.positions import next_place
 from tidemark.captures.rows.captured_line import Emissions
@@ -114,7 +115,7 @@ def test_bindings_have_states_of_their_own() -> None:
     with pytest.raises(
         ConnectorError, match=r"public\.a and public\.b are bound with the same state key 'x'"
     ) as raised:
-        check_state_keys([one, other.model_copy(update={"state_key": "x"})])
+        check_state_keys([one, replace(other, state_key="x")])
     assert raised.value.code == "TM-CAP-013"
 
 

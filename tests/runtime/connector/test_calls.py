@@ -62,7 +62,7 @@ def test_stdin_ends_after_the_request(folder: CaptureFolder) -> None:
         ([{"message": SPEC}, {"message": SPEC}], "TM-RUN-005", "answered spec with 2 lines"),
         ([{"message": {"applied": {}}}], "TM-RUN-005", "answered spec with applied"),
         ([{"line": "nonsense"}], "TM-PRO-001", "answering spec: "),
-        ([{"line": '{"spec":{}}'}], "TM-PRO-003", "documentationUrl"),
+        ([{"line": '{"spec":{}}'}], "TM-PRO-003", "configSchema"),
         ([{"text": '{"spec":'}], "TM-PRO-006", "in the middle of its answer"),
         ([{"message": {"spec": {**SPEC["spec"], "protocol": 1}}}], "TM-RUN-006", "uses version 1"),
         ([{"message": SPEC}, {"exit": 1}], "TM-RUN-002", "exited with status 1"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tidemark.protocol.capture_file import TableEntry
 from tidemark.protocol.errors import UsageError
@@ -165,7 +166,7 @@ def test_nothing_to_capture_is_an_error() -> None:
 
 
 def test_a_path_the_connector_gives_goes_before_its_pointers() -> None:
-    found = table("public.users").model_copy(update={"resource_path": ["db", "public", "users"]})
+    found = replace(table("public.users"), resource_path=["db", "public", "users"])
     (chosen,) = select(spec(), [found], [TableEntry(table="db.public.users")]).tables
     assert chosen.binding.state_key == "db%2Fpublic%2Fusers"
 
@@ -198,7 +199,7 @@ def test_the_column_of_a_pointer(pointer: str, column: str | None) -> None:
 def test_two_tables_of_one_name() -> None:
     """One that is named cannot be told from the other; a pattern covers the one captured before, or the first."""
     twins = [table("public.a.b"), table("public.c")]
-    twins.append(twins[0].model_copy(update={"resource_config": {"schema": "public.a", "table": "b"}}))
+    twins.append(replace(twins[0], resource_config={"schema": "public.a", "table": "b"}))
     with pytest.raises(UsageError, match=r"more than one table has the name public\.a\.b") as caught:
         select(spec(), twins, [TableEntry(table="public.a.b")])
     assert caught.value.code == "TM-CFG-004"
@@ -242,7 +243,7 @@ def test_a_table_that_was_captured_before_is_chosen_though_it_is_away(
 
 
 def test_an_option_that_does_not_fit_any_more_is_for_the_connector_to_judge() -> None:
-    changed = FOUND[1].model_copy(update={"document_schema": {"properties": {"_meta": {}, "id": {}}}, "disable": True})
+    changed = replace(FOUND[1], document_schema={"properties": {"_meta": {}, "id": {}}}, disable=True)
     entry = TableEntry(table="public.users", exclude=["ssn"], text=["nam"])
     selection = select(spec(), [FOUND[0], changed], [entry], [FOUND[1]])
     assert [one.name for one in selection.tables] == ["public.users"]
@@ -253,10 +254,10 @@ def test_columns_of_a_key_that_is_no_collections_key() -> None:
     found = table("public.measured")
     keyless = [f"/_meta/source/loc/{part}" for part in range(4)]
     schema = {**found.document_schema, "x-key": ["id"]}
-    fallen_back = found.model_copy(update={"key": keyless, "document_schema": schema})
+    fallen_back = replace(found, key=keyless, document_schema=schema)
     (chosen,) = select(spec(), [fallen_back], None).tables
     assert (chosen.key, chosen.binding.collection.key) == (("id",), keyless)
-    (without,) = select(spec(), [found.model_copy(update={"key": keyless})], None).tables
+    (without,) = select(spec(), [replace(found, key=keyless)], None).tables
     assert without.key == ()
     (configured,) = select(spec(), [fallen_back], [TableEntry(table="public.measured", key=["name"])]).tables
     assert (configured.key, configured.binding.collection.key) == (("name",), ["/name"])

@@ -23,19 +23,21 @@ from tidemark.captures.mysql.tables.bindings import bound_tables
 from tidemark.captures.mysql.tables.prerequisites import unmet
 from tidemark.captures.mysql.terms.config import parse_endpoint, parse_resource
 from tidemark.protocol.errors import SourceError
+from tidemark.protocol.fields import message_of
 from tidemark.protocol.messages import Binding
 
 COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 
 
 def bound(database: Database, table: str, **resource: Any) -> Binding:
-    return Binding.model_validate(
+    return message_of(
+        Binding,
         {
             "collection": {"name": table},
             "resourceConfig": {"schema": database.name, "table": table, **resource},
             "resourcePath": [database.name, table],
             "stateKey": table,
-        }
+        },
     )
 
 
