@@ -125,7 +125,10 @@ CODES = (
     manual(
         "TM-LOG-005",
         "The log belongs to another capture",
-        "Give each capture its own log: change log: or capture: in the capture file.",
+        "Give each capture its own log: change log: in the capture file. If the capture was renamed, give it its old "
+        "name back under capture:. Under another name and with another log it is a new capture: all its tables are read "
+        "again, and what the source retains for the old one, such as a replication slot, fills its disk until it is "
+        "dropped.",
     ),
     manual(
         "TM-LOG-006",

@@ -43,13 +43,14 @@ class Claim:
     writer: str
 
 
-def claimed(root: Path, capture: str, log_id: str = "") -> Claim:
+def claimed(root: Path, capture: str, log_id: str = "", lock: storage.WriterLock | None = None) -> Claim:
     """Creates a log, or takes it over from an earlier writer and deletes the unfinished files of that writer.
 
     Args:
         root: Its directory, which is created if it does not exist.
         capture: The name of the capture to which the log belongs.
         log_id: The id of a log that must exist; then none is created.
+        lock: The log's, if this process holds it. It is released with an error, and by whoever gets the claim.
 
     Raises:
         ChangeLogError: ``TM-LOG-005`` another capture's log, ``TM-LOG-006`` another process of this machine writes
@@ -60,7 +61,7 @@ def claimed(root: Path, capture: str, log_id: str = "") -> Claim:
     if log_id and (found is None or found.header.log_id != log_id):
         raise ChangeLogError("TM-LOG-013", f"the change log {log_id} of capture {capture} is no longer at {root}")
     storage.make_folder(root)
-    lock = storage.WriterLock(root / layout.LOCK)
+    lock = storage.WriterLock(root / layout.LOCK) if lock is None else lock
     try:
         log = _existing(root, capture) or _created(root, capture)
         _upgrade(log)

@@ -45,6 +45,7 @@ class LogWriter:
         log_id: Of the log.
         epoch: Of this writer.
         summary: The log as of its newest commit.
+        lock: Of the log.
     """
 
     def __init__(self, claim: Claim) -> None:
@@ -54,7 +55,7 @@ class LogWriter:
         self.summary = claim.summary
         self._id = claim.writer
         self._previous = claim.previous
-        self._lock = claim.lock
+        self.lock = claim.lock
         self._names: dict[str, ColumnNames] = {}
         self._durable: set[Path] = set()
         self._batches: list[Batch] = []
@@ -238,7 +239,7 @@ class LogWriter:
             batch.discard()
         self._batches.clear()
         self._writing_threads.shutdown()
-        self._lock.release()
+        self.lock.release()
 
     def _taken(self, number: int) -> bool:
         """Whether another writer made this commit."""

@@ -16,7 +16,7 @@ import typer
 from tidemark.protocol.capture_file import CaptureFile, read_capture_file
 from tidemark.runtime.commands.arguments import CaptureFileArgument, JsonOption
 from tidemark.runtime.commands.permissions import write_for
-from tidemark.runtime.preparation.known_tables import keep_known
+from tidemark.runtime.preparation.known_tables import keep_known, taken_out
 from tidemark.runtime.preparation.prepared_capture import Preparation, PreparedCapture
 from tidemark.runtime.progress.display import Display
 from tidemark.runtime.progress.figures import Figures
@@ -124,6 +124,12 @@ def _prepare(
     for warning in selection.warnings:
         display.notice("warning", warning)
     prepared = preparation.validate(selection.tables)
+    if left := taken_out(settings.log_path, selection.found):
+        display.notice(
+            "warning",
+            f"taken out of {settings.path} and no longer captured: {', '.join(left)}. A table that is added again is "
+            "emptied and read again, since its changes of the meantime are missed",
+        )
     keep_known(settings.log_path, selection.found)
     applied = preparation.apply(prepared)
     if applied.action_description:

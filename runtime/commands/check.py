@@ -22,6 +22,7 @@ from tidemark.protocol.logs import OPTIONAL_SQL
 from tidemark.runtime.commands.arguments import CaptureFileArgument, JsonOption
 from tidemark.runtime.commands.fix_sql import Fix, OptionalPart, script
 from tidemark.runtime.commands.printing import print_table, say, say_aside, say_json
+from tidemark.runtime.preparation.known_tables import put_back
 from tidemark.runtime.preparation.prepared_capture import Preparation
 from tidemark.runtime.preparation.selection import Selection, resource_path
 from tidemark.runtime.progress.failures import FAILED_FOR_NOW
@@ -188,6 +189,11 @@ class Checker:
         self._good(f"{len(selection.tables)} tables are selected")
         for warning in selection.warnings:
             self._warn(warning)
+        for name in [] if self._summary is None else put_back(self._file.log_path, selection.found, self._summary):
+            self._warn(
+                f"{name} was captured before, and then not: it is emptied and read again with this file",
+                remedy="Take it out again if that costs too much now.",
+            )
         preparation.validate(selection.tables)
         self._good("the source is ready for them")
 

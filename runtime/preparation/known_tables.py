@@ -12,9 +12,26 @@ from pathlib import Path
 import msgspec
 import orjson
 
-from tidemark.protocol.changelog.known_tables import FILE
+from tidemark.protocol.changelog.known_tables import FILE, known_tables
+from tidemark.protocol.changelog.models import Summary
 from tidemark.protocol.messages import DiscoveredBinding
 from tidemark.runtime.changelog.files import storage
+
+
+def taken_out(root: Path, tables: Sequence[DiscoveredBinding]) -> list[str]:
+    """The names of the tables that were captured when the capture was last opened, and are not among ``tables``."""
+    now = {table.recommended_name for table in tables}
+    return sorted(_name(table) for table in known_tables(root) if table.recommended_name not in now)
+
+
+def put_back(root: Path, tables: Sequence[DiscoveredBinding], summary: Summary) -> list[str]:
+    """The names of those of ``tables`` that were captured once, and not when the capture was last opened."""
+    last = {table.recommended_name for table in known_tables(root)}
+    return sorted(_name(table) for table in tables if table.recommended_name in summary.totals.keys() - last)
+
+
+def _name(table: DiscoveredBinding) -> str:
+    return table.recommended_name.replace("/", ".")
 
 
 def keep_known(root: Path, tables: Sequence[DiscoveredBinding]) -> None:

@@ -1,13 +1,15 @@
-"""The change log while this process is its writer."""
+"""The change log while it is this process's."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from tidemark.protocol.changelog.layout import LOCK
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.messages import JsonObject
 from tidemark.runtime.changelog.claim import Claim, claimed
+from tidemark.runtime.changelog.files.storage import WriterLock
 from tidemark.runtime.sessions.known_log import KnownLog
 
 if TYPE_CHECKING:
@@ -15,7 +17,9 @@ if TYPE_CHECKING:
 
 
 class OwnedLog:
-    """Claims the log when it is entered, and again when it is written after ``close``, which follows a failed write.
+    """Claims the log when it is entered, and again to write it after ``drop_writer``, which follows a failed write.
+
+    The log is locked from the first claim to ``close``: while this process waits to try again, no other takes the log.
 
     Only the first start of a capture creates a log. If a log has disappeared, for example with a volume that is not
     mounted, a new one would cause everything to be read again.
@@ -33,6 +37,7 @@ class OwnedLog:
         self._writer: LogWriter | None = None
         self._known = known
         self._log_id = ""
+        self._lock: WriterLock | None = None
 
     def writer(self) -> LogWriter:
         """The writer. Raises as ``claimed`` does."""
@@ -48,19 +53,29 @@ class OwnedLog:
         if self._claim is None:
             self._claim = self._new_claim()
             self._log_id = self._claim.log_id
+            if self._lock is None:
+                self._lock = self._claim.lock.shared()
             if self._known is not None:
                 self._known.remember(self._root, self._log_id)
         return self._claim
 
     def _new_claim(self) -> Claim:
-        if self._known is None or self._log_id:
-            return claimed(self._root, self._capture, self._log_id)
+        if self._lock is not None and not self._lock.is_of(self._root / LOCK):
+            self._release()  # The folder was replaced.
+        log_id = self._log_id or ("" if self._known is None else self._known.log_id(self._root))
+        lock = None if self._lock is None else self._lock.shared()
         try:
-            return claimed(self._root, self._capture, self._known.log_id(self._root))
+            return claimed(self._root, self._capture, log_id, lock)
         except ChangeLogError as error:
-            if error.code != "TM-LOG-013":
-                raise
-            raise ChangeLogError(error.code, f"{error.message}, as {self._known.path} remembers") from None
+            if lock is not None:
+                lock.release()
+            raise self.explained(error) from None
+
+    def explained(self, error: ChangeLogError) -> ChangeLogError:
+        """The error; of a log that has disappeared with the file that records it, which its remedy is about."""
+        if error.code != "TM-LOG-013" or self._known is None or str(self._known.path) in error.message:
+            return error
+        return ChangeLogError(error.code, f"{error.message}; the file {self._known.path} records it")
 
     def known(self) -> tuple[str, JsonObject]:
         """The log's id and the connector's state when the log was last open. From any thread."""
@@ -69,14 +84,24 @@ class OwnedLog:
             return self._log_id, writer.state
         return self._log_id, {} if claim is None else claim.summary.state
 
-    def close(self) -> None:
-        """Releases the log; uncommitted events are discarded."""
+    def drop_writer(self) -> None:
+        """Closes the writer; uncommitted events are discarded. The log stays this process's."""
         claim, self._claim = self._claim, None
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.close()
         elif claim is not None:
             claim.lock.release()
+
+    def close(self) -> None:
+        """Releases the log; uncommitted events are discarded."""
+        self.drop_writer()
+        self._release()
+
+    def _release(self) -> None:
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            lock.release()
 
     def __enter__(self) -> Self:
         self._claimed()

@@ -146,9 +146,10 @@ class Supervisor:
                 session.run()
             except TidemarkError as error:
                 if isinstance(error, ChangeLogError):
-                    self._log.close()
+                    self._log.drop_writer()
+                    error = self._log.explained(error)
                 if not session.advanced or not _passes(error):
-                    raise
+                    raise error from None
                 failure = error
             else:
                 self._outdated = session.outdated
@@ -167,9 +168,9 @@ class Supervisor:
         state = changed_state(self._prepared.connector.name, writer.state, change)
         try:
             writer.commit(writer.begin(), state, 0)
-        except ChangeLogError:
-            self._log.close()
-            raise
+        except ChangeLogError as error:
+            self._log.drop_writer()
+            raise self._log.explained(error) from None
         self._prepared = replace(self._prepared, applied=None)
 
     def _tell(self, attempt: RetryCallState) -> None:

@@ -11,7 +11,7 @@ import msgspec
 
 from tidemark.protocol.capture_file import CaptureFile, read_capture_file
 from tidemark.protocol.changelog import ChangeLog
-from tidemark.protocol.errors import TidemarkError, UsageError
+from tidemark.protocol.errors import ChangeLogError, TidemarkError, UsageError
 from tidemark.protocol.messages import JsonObject
 from tidemark.runtime.progress.liveness import Liveness, liveness
 from tidemark.runtime.progress.rereads import rereads
@@ -63,8 +63,12 @@ def place_of(path: Path) -> Place:
 
 
 def report_of(place: Place, now: datetime) -> tuple[dict[str, Any], Liveness]:
-    """The report, and the liveness in it. Raises ChangeLogError as ``ChangeLog``."""
-    log = ChangeLog(place.root)
+    """The report, and the liveness in it.
+
+    Raises:
+        ChangeLogError: As ``ChangeLog``; ``TM-LOG-013`` the log of the capture file is not there any more.
+    """
+    log = _log_of(place)
     said: JsonObject = read_status(log.root) or {}
     life = liveness(said or None, now)
     summary = log.summary()
@@ -112,6 +116,17 @@ def report_of(place: Place, now: datetime) -> tuple[dict[str, Any], Liveness]:
     report["needs"] = lacking = needs(report, life)
     report["exit_status"] = exit_status(life, lacking, retained.failures)
     return report, life
+
+
+def _log_of(place: Place) -> ChangeLog:
+    try:
+        return ChangeLog(place.root)
+    except ChangeLogError as error:
+        known = None if place.path.is_dir() else KnownLog(place.path)
+        if error.code != "TM-LOG-001" or known is None or not (log_id := known.log_id(place.root)):
+            raise
+        what = f"the change log {log_id} is not at {place.root}; the file {known.path} records it"
+        raise ChangeLogError("TM-LOG-013", what) from None
 
 
 def _last_with_data(log: ChangeLog, end: int, now: datetime) -> dict[str, Any] | None:

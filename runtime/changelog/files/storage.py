@@ -166,9 +166,24 @@ class WriterLock:
             os.ftruncate(self._file, 0)
             os.write(self._file, b"%d\n" % os.getpid())
 
+    def shared(self) -> WriterLock:
+        """The same lock once more: it is held until both are released."""
+        another = WriterLock.__new__(WriterLock)
+        another._file = os.dup(self._file)
+        return another
+
+    def is_of(self, path: Path) -> bool:
+        """Whether it is the lock of this path, where another log may be by now."""
+        try:
+            return os.path.samestat(os.fstat(self._file), path.stat())
+        except OSError:
+            return False
+
     def release(self) -> None:
-        """Releases the lock. The file stays: otherwise two processes could lock two files of one name."""
-        os.close(self._file)
+        """Releases the lock, once. The file stays: otherwise two processes could lock two files of one name."""
+        file, self._file = self._file, -1
+        if file >= 0:
+            os.close(file)
 
 
 def _sync(path: Path) -> None:

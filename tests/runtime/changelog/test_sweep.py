@@ -76,7 +76,7 @@ def test_only_named_files_are_left_after_any_history(actions: list[str]) -> None
                     batch = log.begin()
                 case "reopen":
                     # As if killed: the lock goes, the files stay.
-                    log._lock.release()
+                    log.lock.release()
                     log._writing_threads.shutdown()
                     log = LogWriter.open(root, "shop")
                     batch = log.begin()
