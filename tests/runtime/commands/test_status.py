@@ -129,6 +129,22 @@ def test_tables_that_are_set_aside(folder: CaptureFolder) -> None:
         assert words in " ".join(said(folder).split())
 
 
+def test_how_far_spark_is_behind(folder: CaptureFolder) -> None:
+    folder.script(SESSION)
+    folder.write_file(spark={"warehouse": "lake"})
+    assert folder.run("capture", "capture.yaml", "--until-caught-up").returncode == 0
+    path = memory_path(folder.path / "lake", folder.log.header.log_id)
+    known = {"public/t current": TableMemory(complete_to=3), "public/t history": TableMemory(complete_to=2)}
+    Memory(tables=known).save(path)
+    told = report(folder)["spark"]
+    assert told["public.t current"]["behind_seconds"] == 0
+    age = (datetime.now(UTC) - folder.log.commit(1).time).total_seconds()
+    assert 0 < told["public.t history"]["behind_seconds"] <= age
+    words = " ".join(said(folder).split())
+    assert "spark public.t current: has all of the log" in words
+    assert "spark public.t history: " in words and " behind the log" in words
+
+
 def _reread(**more: Any) -> dict[str, Any]:
     cause = {
         "name": "column_type",
