@@ -80,6 +80,8 @@ def log_failure(logger: logging.Logger, error: TidemarkError) -> None:
         "remedy": error.remedy,
         "documentation": error.documentation,
     }
+    if error.entry.secret:
+        fields["secret"] = "refused"
     logger.error("%s", error.message, extra=fields)
 
 

@@ -9,6 +9,7 @@ CODES = (
         "TM-CFG-003",
         "A secret of the capture file cannot be read",
         "Set the named environment variable, or make the named file readable, for the process that runs tidemark.",
+        secret=True,
     ),
     manual(
         "TM-CFG-005",

@@ -15,6 +15,7 @@ CODES = (
         "The server refuses user or password",
         "Check user and password, and that the account exists for the connector's host: SELECT user, host FROM "
         "mysql.user;",
+        secret=True,
     ),
     manual(
         "TM-MY-003",

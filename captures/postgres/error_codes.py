@@ -14,6 +14,7 @@ CODES = (
         "TM-PG-002",
         "The server refuses user or password",
         "Check user and password, and that the server's pg_hba.conf has a line for this user, database and address.",
+        secret=True,
     ),
     manual(
         "TM-PG-003",

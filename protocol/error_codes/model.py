@@ -28,6 +28,7 @@ class ErrorCode:
         policy: Whether a supervisor tries again.
         remedy: What a person does about it, when the error itself does not say it more exactly.
         documentation: Where it is explained; empty if nowhere.
+        secret: A secret is refused, or cannot be read: it may be another one by now.
     """
 
     code: str
@@ -35,6 +36,7 @@ class ErrorCode:
     policy: Policy
     remedy: str
     documentation: str
+    secret: bool = False
 
 
 def retry(code: str, title: str, remedy: str) -> ErrorCode:
@@ -42,9 +44,9 @@ def retry(code: str, title: str, remedy: str) -> ErrorCode:
     return ErrorCode(code, title, Policy.RETRY, remedy, _documentation(code))
 
 
-def manual(code: str, title: str, remedy: str) -> ErrorCode:
+def manual(code: str, title: str, remedy: str, *, secret: bool = False) -> ErrorCode:
     """An error that waits for a person."""
-    return ErrorCode(code, title, Policy.MANUAL, remedy, _documentation(code))
+    return ErrorCode(code, title, Policy.MANUAL, remedy, _documentation(code), secret)
 
 
 def _documentation(code: str) -> str:

@@ -182,7 +182,7 @@ def _entry(line: LogLine) -> ErrorCode:
         return entry
     if line.code:
         entry = replace(entry, code=line.code, documentation=line.documentation)
-    return replace(entry, policy=line.policy)
+    return replace(entry, policy=line.policy, secret=line.fields.get("secret") == "refused")
 
 
 def _lines(descriptor: int) -> Iterator[bytes]:

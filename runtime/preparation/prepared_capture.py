@@ -61,6 +61,7 @@ class PreparedCapture:
         silence_seconds: The most seconds without output of the connector; 0 for no limit.
         answer_seconds: The most seconds until it answers a request.
         applied: The change of the connector's state from ``apply``; None once the log has it.
+        file: Of the capture.
     """
 
     connector: Connector
@@ -72,6 +73,25 @@ class PreparedCapture:
     silence_seconds: float = SILENCE_SECONDS
     answer_seconds: float = ANSWER_SECONDS
     applied: ConnectorState | None = None
+    file: CaptureFile | None = None
+
+    def with_secrets_of_now(self) -> PreparedCapture:
+        """The same capture with its secrets read again: they may be others by now.
+
+        Raises:
+            UsageError: ``TM-CFG-003`` a secret cannot be read.
+        """
+        if self.file is None:
+            return self
+        entry, folder = self.file.connector, self.file.folder
+        config, secrets = resolve(entry.config, folder)
+        variables, more = resolve(entry.environment, folder, "environment")
+        return replace(
+            self,
+            environment={**self.environment, **_variables(variables)},
+            redactor=Redactor(secrets.values | more.values),
+            spec=self.spec.model_copy(update={"config": config}),
+        )
 
 
 class Preparation:
@@ -111,7 +131,7 @@ class Preparation:
             log(LogLine(level="warning", message=f"{text}. Choose one with at least {SHORTEST} characters."))
         self.connector = EarlyStarts(_connector(file, log))
         self.environment = {
-            **{name: _as_variable(value) for name, value in variables_of_file.items()},
+            **_variables(variables_of_file),
             "FLOW_RUNTIME_CODEC": "json",
             "LOG_FORMAT": "json",
             RUNTIME: "1",
@@ -182,6 +202,7 @@ class Preparation:
             version,
             self._file.connector.silence,
             self._file.connector.answer,
+            file=self._file,
         )
 
     def apply(self, prepared: PreparedCapture) -> Applied:
@@ -206,8 +227,8 @@ class Preparation:
         )
 
 
-def _as_variable(value: object) -> str:
-    return value if isinstance(value, str) else orjson.dumps(value).decode()
+def _variables(values: JsonObject) -> dict[str, str]:
+    return {name: value if isinstance(value, str) else orjson.dumps(value).decode() for name, value in values.items()}
 
 
 def _small(state: JsonObject) -> str:

@@ -33,6 +33,9 @@ MOST_FAILURES = 10
 """The most failures in a row, without a commit in between, of a connector that gives no reason. A connector whose error
 is to be retried, such as a database that is down, is retried without a limit."""
 
+REFUSED_SECONDS = 300.0
+"""How long a secret may be refused that was accepted before: whoever rotates it changes it here and there in turn."""
+
 UNEXPLAINED = frozenset({"TM-RUN-002", "TM-RUN-003", "TM-RUN-004", "TM-RUN-009", "TM-PRO-006"})
 
 
@@ -70,6 +73,7 @@ class Supervisor:
         self._unfollowed: list[str] = []
         self._watchdog = _watchdog(prepared)
         self._first_delay = first_delay_seconds
+        self._refused_since: float | None = None
 
     def run(self) -> None:
         """Returns when the connector has caught up, with ``until_caught_up``.
@@ -86,7 +90,7 @@ class Supervisor:
         unfollowed = 0
         while True:
             attempts = Retrying(
-                retry=retry_if_exception(_passes),
+                retry=retry_if_exception(self._passes),
                 stop=_hopeless,
                 wait=wait_exponential(self._first_delay, LONGEST_DELAY_SECONDS) + wait_random(0, self._first_delay),
                 sleep=self._interruption.sleep,
@@ -115,7 +119,7 @@ class Supervisor:
             self._prepared, self._due = edition.prepared, edition.due
             self._watchdog = _watchdog(edition.prepared)
             self._display.expect(table.name for table in self._prepared.tables)
-        prepared, writer = self._prepared, self._log.writer()
+        prepared, writer = self._prepared.with_secrets_of_now(), self._log.writer()
         name = prepared.connector.name
         self._keep_applied(writer)
         steering, watchdog = Steering(writer.root, writer.state, self._display), self._watchdog
@@ -148,12 +152,15 @@ class Supervisor:
                 if isinstance(error, ChangeLogError):
                     self._log.drop_writer()
                     error = self._log.explained(error)
-                if not session.advanced or not _passes(error):
+                if session.advanced:
+                    self._refused_since = None
+                if not session.advanced or not self._passes(error):
                     raise error from None
                 failure = error
             else:
                 self._outdated = session.outdated
                 self._unfollowed = session.unfollowed
+                self._refused_since = None
                 return True
         delay = self._first_delay * random.uniform(1, 2)
         self._say(failure, delay)
@@ -173,6 +180,16 @@ class Supervisor:
             raise self._log.explained(error) from None
         self._prepared = replace(self._prepared, applied=None)
 
+    def _passes(self, error: BaseException) -> bool:
+        """Whether the next session may succeed."""
+        if not isinstance(error, TidemarkError):
+            return False
+        if not error.entry.secret:
+            return error.entry.policy is Policy.RETRY
+        now = time.monotonic()
+        self._refused_since = now if self._refused_since is None else self._refused_since
+        return now - self._refused_since < REFUSED_SECONDS
+
     def _tell(self, attempt: RetryCallState) -> None:
         assert attempt.outcome is not None and attempt.next_action is not None  # there is one, and it is to sleep
         error = attempt.outcome.exception()
@@ -190,10 +207,6 @@ class Supervisor:
 
 def _watchdog(prepared: PreparedCapture) -> Watchdog:
     return Watchdog(prepared.connector.name, prepared.silence_seconds, prepared.answer_seconds)
-
-
-def _passes(error: BaseException) -> bool:
-    return isinstance(error, TidemarkError) and error.entry.policy is Policy.RETRY
 
 
 def _hopeless(attempt: RetryCallState) -> bool:
