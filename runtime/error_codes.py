@@ -71,7 +71,8 @@ CODES = (
     retry(
         "TM-RUN-009",
         "The Docker engine failed",
-        "Look at the engine's own log. 'docker info' says whether it is running.",
+        "'docker info' says whether the engine is running, and its own log what it did. If the message names a network, "
+        "connector.network must be one that 'docker network ls' lists.",
     ),
     manual(
         "TM-RUN-010",

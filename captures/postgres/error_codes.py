@@ -59,7 +59,7 @@ CODES = (
         "TM-PG-011",
         "The publication lacks tables or operations, or was dropped",
         "Run the statements in the error, as the owner of the tables. After a publication was dropped, the tables have "
-        "to be read again, which `on_lost_position: backfill` does automatically.",
+        "to be read again, which `on_lost_position: backfill` in connector.config does automatically.",
     ),
     manual(
         "TM-PG-012",
@@ -82,14 +82,14 @@ CODES = (
         "TM-PG-015",
         "The server no longer has the log that the capture needs",
         "Changes between the capture's position and the start of the server's log are lost. Start over with another log "
-        "and another spark.warehouse, or set `on_lost_position: backfill`: both read the tables again. docs/postgres.md "
-        "says what each cause needs.",
+        "and another spark.warehouse, or set `on_lost_position: backfill` in connector.config: both read the tables "
+        "again. docs/postgres.md says what each cause needs.",
     ),
     manual(
         "TM-PG-016",
         "The position belongs to another server or a later time",
         "Point the capture at the server it read before, start over with another log and another spark.warehouse, or "
-        "set `on_lost_position: backfill`: the last two read the tables again.",
+        "set `on_lost_position: backfill` in connector.config: the last two read the tables again.",
     ),
     manual(
         "TM-PG-017",

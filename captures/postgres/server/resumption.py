@@ -41,8 +41,8 @@ _INVALIDATED = {
 """What keeps a slot from being invalidated again, by its ``invalidation_reason``."""
 
 _AGAIN = (
-    "Set `on_lost_position: backfill` to read all tables again into the same change log. Or start over with another "
-    "`log` and another `spark.warehouse`; drop the slot first, if it exists."
+    "Set `on_lost_position: backfill` in connector.config to read all tables again into the same change log. Or start "
+    "over with another `log` and another `spark.warehouse`; drop the slot first, if it exists."
 )
 
 

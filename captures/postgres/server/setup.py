@@ -143,7 +143,7 @@ def publication_lost(config: EndpointConfig, tables: Sequence[Table]) -> LostPos
         remedy=(
             f"Unless the publication exists again, run, as the tables' owner: {publish}; Drop the slot, which "
             f"still has those changes: {drop_slot(config).as_string(None)}; Then set `on_lost_position: "
-            "backfill` to read all tables again, or start over with another `log` and another "
+            "backfill` in connector.config to read all tables again, or start over with another `log` and another "
             "`spark.warehouse`."
         ),
     )
