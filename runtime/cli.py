@@ -83,6 +83,11 @@ app.command(rich_help_panel="Look")(tail)
 app.add_typer(log_commands, name="log", rich_help_panel="Look")
 
 
+def _writes_json(arguments: list[str]) -> bool:
+    """Whether stderr has JSON lines: by request, and of a capture without a terminal."""
+    return "--json" in arguments or (arguments[:1] == ["capture"] and not sys.stderr.isatty())
+
+
 def main() -> NoReturn:
     """Runs the command; every error ends here as a message with a code, never as a traceback."""
     # A shell starts background jobs with SIGINT ignored, and Python would leave it so: it would leave processes behind.
@@ -97,5 +102,5 @@ def main() -> NoReturn:
         if failure.code == "TM-RUN-014" and os.environ.get("LOG_LEVEL", "").lower() == "debug":
             traceback.print_exc()
         exit_status = status_of(failure)
-        tell_failure(failure, exit_status, json="--json" in sys.argv[1:])
+        tell_failure(failure, exit_status, json=_writes_json(sys.argv[1:]))
     sys.exit(exit_status)

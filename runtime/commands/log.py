@@ -17,7 +17,11 @@ log_commands = typer.Typer(help="Inspect a change log.", no_args_is_help=True)
 
 @log_commands.command("ls")
 def list_commits(log: LogArgument, json: JsonOption = False) -> None:
-    """List the commits of a change log, oldest first, one per line."""
+    """List the commits of a change log, oldest first, one per line.
+
+    epoch: the number of the writer, which each start of the capture counts up. offset: the number of the commit's first
+    event, counted from 0 over all tables. size: of its files; in memory: of the same rows, not compressed.
+    """
     if not json:
         say(
             f"{'commit':>8}  {'time':<23}  {'epoch':>5}  {'offset':>12}  {'events':>9}  {'size':>9}  {'in memory':>9}  "

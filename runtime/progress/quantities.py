@@ -7,6 +7,7 @@ def duration(seconds: float | None) -> str:
     """A duration as text: 850 ms, 12 s, 3 min 20 s, 5 h 12 min; a dash if unknown."""
     if seconds is None:
         return "–"
+    seconds = max(0.0, seconds)  # The clock was set back, or that of another machine is ahead.
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 60:

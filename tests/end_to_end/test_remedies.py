@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,7 +39,10 @@ def follow(capture: Capture, database: Database, code: str, command: str = "capt
     """Runs the command, which fails with ``code`` for a person to act, and does what it says."""
     ended = capture.run(command, *(["--until-caught-up"] if command == "capture" else []))
     assert (ended.status, code in ended.said) == (1, True), ended.said
-    advice = ended.said[ended.said.index("what to do:") :]
+    if command == "capture":  # Without a terminal its lines are JSON, the last one too.
+        advice = str(json.loads(ended.said.splitlines()[-1])["fields"]["remedy"])
+    else:
+        advice = ended.said[ended.said.index("what to do:") :]
     statements = STATEMENT.findall(advice)
     assert statements, advice
     with database.connect() as connection:

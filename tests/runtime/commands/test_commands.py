@@ -55,6 +55,12 @@ def failed(done: subprocess.CompletedProcess[str], status: int, code: str) -> st
     """Asserts a short error with a code, what to do and where to read, and returns its message."""
     assert done.returncode == status, done.stderr
     assert "Traceback" not in done.stdout + done.stderr
+    if "capture" in done.args:  # Without a terminal its lines are JSON, the last one too.
+        last = json.loads(done.stderr.splitlines()[-1])
+        assert last["level"] == "error" and last["fields"]["remedy"]
+        assert (last["fields"]["code"], last["fields"]["exit_status"]) == (code, status)
+        assert last["fields"]["documentation"] == f"docs/errors.md#{code.lower()}"
+        return str(last["message"])
     found = re.search(rf"^error {code}: (.*)\n(?:.*\n)*?  what to do: .+\n  see docs/errors.md#{code.lower()}$", done.stderr, re.M)  # fmt: skip  # noqa: E501
     assert found, done.stderr
     return found[1]

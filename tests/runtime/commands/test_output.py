@@ -105,8 +105,9 @@ def test_the_error_of_another_s_connector_is_told_in_its_own_words(folder: Captu
     fields = {"code": "ACME-7\x1b", "policy": "manual", "remedy": "Renew it.", "documentation": documentation}
     folder.script([OPENED, error_line("licence expired", **fields), {"exit": 1}])
     done = folder.run("capture", "capture.yaml")
-    see = f"  see {documentation}\n" if documentation else ""
-    assert done.stderr.endswith(f"error ACME-7\\x1b: licence expired\n  what to do: Renew it.\n{see}")
+    last = json.loads(done.stderr.splitlines()[-1])
+    told = {"code": "ACME-7\x1b", "remedy": "Renew it.", "documentation": documentation, "exit_status": 1}
+    assert (last["level"], last["message"], last["fields"]) == ("error", "licence expired", told)
     assert done.returncode == 1 and len(folder.requests("open")) == 1
 
 

@@ -182,7 +182,7 @@ def test_log_lines_scroll_above_the_live_table() -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(None, "–"), (0.85, "850 ms"), (12.3, "12 s"), (200, "3 min 20 s"), (18720, "5 h 12 min")],
+    [(None, "–"), (-7191.554, "0 ms"), (0.85, "850 ms"), (12.3, "12 s"), (200, "3 min 20 s"), (18720, "5 h 12 min")],
 )
 def test_durations(seconds: float | None, text: str) -> None:
     assert duration(seconds) == text
