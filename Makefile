@@ -58,6 +58,7 @@ soak: setup ## Change tables at random while they are captured, for SOAK_SECONDS
 	  tests/captures/engine/test_commands.py tests/captures/mysql/tables_that_change/test_grammar.py \
 	  tests/captures/postgres/tables_that_change/test_names_in_between.py \
 	  tests/captures/postgres/tables_that_change/test_followed_columns.py $(ARGS)
+	TIDEMARK_TEST_ALL=1 $(RUN) pytest --numprocesses 2 --dist loadgroup -m drawn $(ARGS)
 
 check: setup ## Run ruff, mypy, the import contracts, and see that generated documents are up to date
 	$(RUN) ruff check .

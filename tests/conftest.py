@@ -14,6 +14,7 @@ import pytest
 from hypothesis import settings
 
 from tests import missing
+from tests.drawn import drawn
 from tests.examples import PROFILE
 from tests.fast import FAST, kept
 from tests.servers import mariadb as mariadb_servers
@@ -89,6 +90,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     What takes long is begun first: at the end no process then waits for another.
     """
+    _leave_out(config, items, drawn(items, getattr(config.option, "randomly_seed", None)))
     for item in items:
         for shared in ("spark", "spark_cluster"):
             if shared in getattr(item, "fixturenames", ()):
@@ -99,10 +101,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if item.get_closest_marker("xdist_group") is None and _shares_with_its_module(item):
             item.add_marker(pytest.mark.xdist_group(item.location[0]))
     if FAST:
-        chosen = kept(items)
-        config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
-        items[:] = chosen
+        _leave_out(config, items, kept(items))
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+def _leave_out(config: pytest.Config, items: list[pytest.Item], chosen: list[pytest.Item]) -> None:
+    """Leaves out what is not chosen."""
+    config.hook.pytest_deselected(items=list(set(items).difference(chosen)))
+    items[:] = chosen
 
 
 def _shares_with_its_module(item: pytest.Item) -> bool:
