@@ -20,6 +20,7 @@ TestBackfill.settings = (
 
 
 # A rule that is switched off is found in 150 walks at most: see test_mutants.
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("first", range(0, 100_000 if _deep else sample(8_000, 3_000, 1_000), 1_000))
 def test_random_walks(first: int) -> None:
     for seed in range(first, first + 1_000):

@@ -48,6 +48,7 @@ def test_script_shows_the_fault_without_the_rule(switched_off: Mutant) -> None:
         switched_off.script()
 
 
+@pytest.mark.drawn(6)
 @pytest.mark.parametrize("switched_off", [mutant for mutant in MUTANTS if mutant.walks], ids=_name, indirect=True)
 def test_random_walks_find_the_fault(switched_off: Mutant) -> None:
     with pytest.raises(AssertionError, match=FAULT):
@@ -55,6 +56,7 @@ def test_random_walks_find_the_fault(switched_off: Mutant) -> None:
             Walk(seed).run()
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("switched_off", [mutant for mutant in MUTANTS if mutant.machine], ids=_name, indirect=True)
 def test_state_machine_finds_the_fault(switched_off: Mutant) -> None:
     with pytest.raises(AssertionError, match=FAULT):

@@ -33,6 +33,7 @@ KEYS: dict[str, tuple[str, str, Any]] = {
 """By name: key columns, a condition that some rows meet, and the key of row n."""
 
 
+@pytest.mark.drawn(12)
 @pytest.mark.parametrize("kind", KEYS)
 def test_rows_of_any_key(engine: Engine, kind: str) -> None:
     columns, condition, value = KEYS[kind]

@@ -34,6 +34,7 @@ def wide_users(engine: Engine, rows: int) -> None:
     engine.insert("users", [(n, f"name {n}", n) for n in range(1, rows + 1)])
 
 
+@pytest.mark.drawn(10)
 @pytest.mark.parametrize("alteration", ALTERATIONS)
 def test_a_column_that_changes_in_the_log(engine: Engine, alteration: str) -> None:
     wide_users(engine, 10)
@@ -54,6 +55,7 @@ def test_a_column_that_changes_in_the_log(engine: Engine, alteration: str) -> No
         assert current == list(next(iter(engine.rows("users").values())))
 
 
+@pytest.mark.drawn(10)
 @pytest.mark.parametrize("alteration", ALTERATIONS)
 def test_a_column_that_changes_while_the_table_is_read(engine: Engine, alteration: str) -> None:
     wide_users(engine, 600)

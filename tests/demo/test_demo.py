@@ -36,6 +36,7 @@ def test_source_and_lake_are_equal_after_a_kill(tmp_path: Path) -> None:
     assert "was killed by signal 9" in (directory / "logs" / "capture.log").read_text()
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_it_leaves_no_process(tmp_path: Path, number: signal.Signals) -> None:
     directory = tmp_path / "the demo"

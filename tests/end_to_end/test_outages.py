@@ -32,6 +32,7 @@ def slot_of(database: Database) -> dict[str, Any]:
     return {"slot": source_of(database).config()["database"]} if hasattr(database, "dsn") else {}
 
 
+@pytest.mark.drawn(1)
 def test_a_source_that_is_away(each_database: Database, tmp_path: Path) -> None:
     create_tables(each_database, 20)
     config = source_of(each_database).config()
@@ -89,6 +90,7 @@ def test_a_disk_that_is_full(database: Any, small_disk: Path, tmp_path: Path) ->
         assert status(capture)["data"]["commit"] > before["commit"]
 
 
+@pytest.mark.drawn(1)
 def test_a_connector_that_hangs(each_database: Database, tmp_path: Path) -> None:
     create_tables(each_database, 20)
     source = source_of(each_database)

@@ -29,6 +29,7 @@ def progress(capture: Capture, name: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.drawn(1)
 def test_a_plan_names_every_table_and_changes_nothing(each_database: Database, tmp_path: Path) -> None:
     create_tables(each_database, ROWS)
     capture = Capture(tmp_path, each_database)
@@ -41,6 +42,7 @@ def test_a_plan_names_every_table_and_changes_nothing(each_database: Database, t
     assert not capture.log.exists()
 
 
+@pytest.mark.drawn(1)
 def test_a_backfill_is_paused_and_resumed_and_a_table_added_while_the_log_goes_on(
     each_database: Database, tmp_path: Path
 ) -> None:
@@ -77,6 +79,7 @@ def test_a_backfill_is_paused_and_resumed_and_a_table_added_while_the_log_goes_o
     assert capture.differences({name: keys[name] for name in (accounts, entries)}) == []
 
 
+@pytest.mark.drawn(1)
 def test_a_reread_waits_for_a_person(each_database: Database, tmp_path: Path) -> None:
     """What can be applied meanwhile is; what cannot be read together with the rows of before is set aside."""
     source = source_of(each_database)

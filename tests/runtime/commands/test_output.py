@@ -35,6 +35,7 @@ WELL = {
 LOUD = {"stderr": json.dumps({"level": "warning", "message": f"look at {EVIL}"})}
 
 
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -150,6 +150,7 @@ def test_values_of_every_type_in_any_time_zone(spark: SparkSession, tmp_path: Pa
     assert clock[0][0] == "1969-07-20 16:17:40.123456"
 
 
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize(
     "folder", ["a log", "100%25 %41", "year=2026", "x[1-2]{a,b}*?", "_hidden", ".hidden", "a:b", "back\\slash", "ü#?&,"]
 )
@@ -299,6 +300,7 @@ def test_changes_have_the_newest_columns_and_the_meta_columns(spark: SparkSessio
     assert before.columns[:2] == ["id", "old"]
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize(
     ("start", "end", "ids"),
     [

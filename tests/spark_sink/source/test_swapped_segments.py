@@ -94,6 +94,7 @@ READERS: dict[str, Callable[[SparkSession, KeptLake], object]] = {
 }
 
 
+@pytest.mark.drawn(6)
 @pytest.mark.parametrize("of", [ITEMS, OTHERS])
 @pytest.mark.parametrize("reader", READERS)
 def test_each_reader_says_so(spark: SparkSession, lake: KeptLake, reader: str, of: str) -> None:

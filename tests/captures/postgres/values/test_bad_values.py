@@ -245,6 +245,7 @@ def test_a_row_that_no_line_can_hold(database: Database, policy: str, monkeypatc
     assert [meta.get("bad") for meta in metas] == [{"most": f"{size} bytes"} if policy == "quarantine" else None, None]
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("identity", ["DEFAULT", "FULL"])
 @pytest.mark.parametrize("policy", ["null", "quarantine"])
 def test_old_rows_that_no_line_can_hold(

@@ -27,6 +27,7 @@ def test_readers_see_what_the_model_says(known: bool, steps: list[Step]) -> None
     walk(known, steps)
 
 
+@pytest.mark.drawn(5)
 @pytest.mark.parametrize("mutant", COLUMN_MUTANTS, ids=lambda mutant: mutant.name)
 def test_walks_find_a_rule_that_is_switched_off(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     mutant.switch(monkeypatch)
