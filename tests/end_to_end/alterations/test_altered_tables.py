@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from itertools import product
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -19,27 +21,42 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(sample(1800, 600)), SHARED]
 
 PRODUCTS = {"mariadb": mysql_cases.MARIADB, "mysql": mysql_cases.MYSQL}
 
-QUARTERS = [
+SOME_RUNS = [
     ("mariadb", "stopped", "FULL"),
     ("mariadb", "running", "NO_LOG"),
     ("mysql", "stopped", "NO_LOG"),
     ("mysql", "running", "FULL"),
 ]
-"""Product, mode, and whether the log names columns. In ``make test`` each has a quarter of the tables."""
+"""Product, mode, and whether the log names columns: the runs of ``make test``."""
+
+PART = 8
+"""In ``make test`` a run has one in so many of the tables, others each time."""
 
 RUNS = list(product(MODES, ["FULL", "NO_LOG"]))
 """Of MariaDB and MySQL each, in ``make soak``: with all tables, and with streams of a quarter of them."""
 
 STREAMED = {"another_key", "drop", "swap"}
-"""Of PostgreSQL's tables, in ``make test``, beside a running capture: a stream takes seconds."""
+"""Of PostgreSQL's tables: ``make test`` has one, beside a running capture. A stream takes seconds."""
+
+
+@pytest.fixture
+def chance(request: pytest.FixtureRequest) -> Random:
+    """Decides by the seed of the run."""
+    return Random(f"{request.config.getoption('randomly_seed', None)} {request.node.name}")
+
+
+def drawn(names: Collection[str], chance: Random) -> list[str]:
+    """The tables of a run, in their order."""
+    some = set(chance.sample(sorted(names), len(names) // PART))
+    return [name for name in names if sample(True, name in some)]
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_postgres(database: Database, tmp_path: Path, mode: str) -> None:
+def test_postgres(database: Database, tmp_path: Path, mode: str, chance: Random) -> None:
     every = postgres_cases.CASES
-    part = MODES.index(mode)
-    streamed = STREAMED if mode == "running" else set()
-    names = sample(list(every), [name for place, name in enumerate(every) if place % 4 == part or name in streamed])
+    streamed = {chance.choice(sorted(STREAMED))} if mode == "running" else set()
+    some = drawn(every, chance)
+    names = [name for name in every if name in some or name in streamed]
     altered = AlteredTables(
         database,
         tmp_path,
@@ -52,12 +69,13 @@ def test_postgres(database: Database, tmp_path: Path, mode: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "mode", "metadata"), sample([(name, *run) for name in PRODUCTS for run in RUNS], QUARTERS)
+    ("name", "mode", "metadata"), sample([(name, *run) for name in PRODUCTS for run in RUNS], SOME_RUNS)
 )
-def test_mariadb_and_mysql(request: pytest.FixtureRequest, tmp_path: Path, name: str, mode: str, metadata: str) -> None:
-    every, run = PRODUCTS[name], (name, mode, metadata)
-    quarter = QUARTERS.index(run) if run in QUARTERS else 0
-    names = sample(list(every), list(every)[quarter :: len(QUARTERS)])
+def test_mariadb_and_mysql(
+    request: pytest.FixtureRequest, tmp_path: Path, name: str, mode: str, metadata: str, chance: Random
+) -> None:
+    every = PRODUCTS[name]
+    names = drawn(every, chance)
     database: mariadb.Database = request.getfixturevalue(f"{name}_database")
     with global_setting(database, "binlog_row_metadata", f"'{metadata}'"):
         cases = {name: every[name] for name in names}
