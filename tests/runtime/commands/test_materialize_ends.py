@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 
 COMMAND = [sys.executable, "-m", "tidemark.runtime", "materialize", "shop.yaml", "--available-now"]
 DEADLINE = 280
-EVENTS = 1_500_000
+EVENTS = 600_000
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A log with a large part, beside a capture file for it. It takes ten seconds of a processor."""
+    """A log with a large part, beside a capture file for it. It takes four seconds of a processor."""
     folder = tmp_path_factory.mktemp("large")
     log = LogBuilder(folder / "shop.log")
     for first in range(0, EVENTS, EVENTS // 3):
