@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 
 import pymysql
 
@@ -18,6 +18,7 @@ from tidemark.captures.contract.errors import TableAltered, TableAway
 from tidemark.captures.contract.log import silence_limit
 from tidemark.captures.contract.source import OpenedTable, Regained, RetainedLog, ScanMethod, never
 from tidemark.captures.mysql.chunks.fence import ServerFence, ensure_watermark_table, fence_taker
+from tidemark.captures.mysql.chunks.opened_reader import PACKAGES, open_reader
 from tidemark.captures.mysql.chunks.reader import SelectChunkReader
 from tidemark.captures.mysql.chunks.scan_target import ScanTarget
 from tidemark.captures.mysql.chunks.snapshot_scan import SnapshotScan
@@ -36,6 +37,7 @@ from tidemark.captures.mysql.terms.config import EndpointConfig, ResourceConfig,
 from tidemark.captures.mysql.terms.position import OFFSET_BITS, LogPosition, parse_position
 from tidemark.captures.readers.reader_process import ReaderProcess
 from tidemark.captures.rows.captured_line import Emissions
+from tidemark.captures.tables.read_as_columns import columns_offered
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.messages import Binding, JsonObject
 
@@ -221,8 +223,12 @@ class MysqlSource(RemembersLayouts, ReadsInSnapshots):
     # Reading.
 
     def open_chunk_reader(self) -> ReaderProcess:
-        open_reader = partial(SelectChunkReader, self._config, only_reads=self._only_reads)
-        return _ChunkReader(open_reader, self._target, self.snapshots)
+        opens = partial(open_reader, self._config, only_reads=self._only_reads, columns=self._columns)
+        return _ChunkReader(opens, self._target, self.snapshots)
+
+    @cached_property
+    def _columns(self) -> bool:
+        return columns_offered(PACKAGES)
 
     def _target(self, binding: int) -> ScanTarget:
         """What chunks of a table select. Readers' threads call it while the log's thread may change the columns."""

@@ -16,7 +16,7 @@ from tidemark.captures.contract.source import OpenedTable, Regained, RetainedLog
 from tidemark.captures.postgres.catalog.encodings import NoCharacter, stored, transcoder
 from tidemark.captures.postgres.chunks.conditions import refused_condition
 from tidemark.captures.postgres.chunks.fence import FenceTaker
-from tidemark.captures.postgres.chunks.opened_reader import columns_offered, open_reader
+from tidemark.captures.postgres.chunks.opened_reader import PACKAGES, open_reader
 from tidemark.captures.postgres.chunks.reader import CopyChunkReader
 from tidemark.captures.postgres.chunks.split_points import SplitScan, split, split_pages
 from tidemark.captures.postgres.log.connection import LIMITS, ReplicationConnection, StreamLimits
@@ -43,6 +43,7 @@ from tidemark.captures.postgres.tables_that_change.publishing import Publishing
 from tidemark.captures.postgres.tables_that_change.told_tables import ToldTables
 from tidemark.captures.readers.reader_process import ReaderProcess
 from tidemark.captures.rows.captured_line import Emissions
+from tidemark.captures.tables.read_as_columns import columns_offered
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.messages import Binding, JsonObject
 
@@ -289,7 +290,7 @@ class PostgresSource(SplitsPages, ReadsInSnapshots):
 
     @cached_property
     def _columns(self) -> bool:
-        return columns_offered()
+        return columns_offered(PACKAGES)
 
     def chunk_head(self, binding: int, position: int) -> ChunkHead:
         return self.followed.bindings[binding].chunk_head(position, self._emissions.next())

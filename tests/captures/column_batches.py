@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import IO, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidemark.protocol.batches import HEAD
 from tidemark.protocol.changelog.models import Column
@@ -28,9 +29,17 @@ def of_columns(stream: bytes, schema: dict[str, Any]) -> Logged:
     found = pa.ipc.open_stream(stream).read_all()
     columns = _columns(schema)
     assert found.num_columns == len(columns)
-    return {
-        column.name: _shown(cast(found.column(place), arrow_type(column.type))) for place, column in enumerate(columns)
-    }
+    return {column.name: _shown(_cast(found.column(place), column)) for place, column in enumerate(columns)}
+
+
+def _cast(sent: pa.ChunkedArray[Any], column: Column) -> pa.ChunkedArray[Any]:
+    """As the runtime does."""
+    found = cast(sent, arrow_type(column.type))
+    return (
+        pc.if_else(pc.equal(found, pa.scalar("null")), pa.scalar(None, found.type), found)
+        if column.json_text
+        else found
+    )
 
 
 def of_documents(documents: Sequence[bytes], schema: dict[str, Any]) -> Logged:
@@ -97,7 +106,7 @@ def _rows(stream: bytes, schema: dict[str, Any]) -> tuple[list[str], list[tuple[
     found, columns = pa.ipc.open_stream(stream).read_all(), _columns(schema)
     assert found.num_columns == len(columns)
     values = [
-        [_json(column, value) for value in cast(found.column(place), arrow_type(column.type)).to_pylist()]
+        [_json(column, value) for value in _cast(found.column(place), column).to_pylist()]
         for place, column in enumerate(columns)
     ]
     return [column.in_source for column in columns], list(zip(*values, strict=True))

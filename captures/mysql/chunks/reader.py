@@ -6,14 +6,16 @@ import contextlib
 import logging
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol
 
 import pymysql
 
 from tidemark.backfill.chunk_size import CHUNK_BYTES
 from tidemark.backfill.keys import Key
 from tidemark.captures.contract.chunk import Chunk, ChunkRequest
-from tidemark.captures.contract.chunk_rows import ChunkRows
+from tidemark.captures.contract.chunk_rows import ChunkRows, ReadRows
 from tidemark.captures.contract.errors import TableAltered
 from tidemark.captures.mysql.chunks.fence import NothingCertain, ServerFence, fence_taker
 from tidemark.captures.mysql.chunks.scan_target import ScanTarget
@@ -47,6 +49,21 @@ _BROKEN_OFF = {1317, 1969, 3024}
 """Errors of a query that exceeded its limit of time, or was killed."""
 
 
+class Receiver(Protocol):
+    """Takes the rows of a query, a block of payloads of row packets at a time."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of the rows so far, approximately."""
+
+    def __len__(self) -> int: ...
+
+    def take(self, block: list[bytes]) -> None: ...
+
+    def rows(self) -> ReadRows:
+        """All rows; no more can be taken."""
+
+
 class _DecodedRows(ChunkRows):
     """Rows that come a block at a time. Arguments as ``ChunkRows``."""
 
@@ -78,13 +95,17 @@ class SelectChunkReader:
 
     def read(self, request: ChunkRequest, target: ScanTarget) -> Chunk:
         """Reads a chunk of ``target``; see ``tidemark.captures.contract.chunk.ChunkReader``."""
+        return self._read(request, target, partial(self._decoded, target))
+
+    def _read(self, request: ChunkRequest, target: ScanTarget, receiver: Callable[[int], Receiver]) -> Chunk:
+        """The same; ``receiver`` makes what takes the rows of the scan, whose first one has this number."""
         started = time.monotonic()
         self._cancelled = False
         try:
             snapshot = self._fences.open()
             self._session.rows(target.touch())
             check_shape(self._session, target)
-            chunk = self._chunk(request, snapshot, target)
+            chunk = self._chunk(request, snapshot, target, receiver)
             if self._session.connection.open:
                 self._session.rows("ROLLBACK")
             else:
@@ -112,7 +133,8 @@ class SelectChunkReader:
             size = 0
             for place, (request, target) in enumerate(zip(requests, targets, strict=True)):
                 if same[place] and target.table.transactional and size < self._chunk_bytes:
-                    chunks[place] = chunk = self._chunk(request, snapshot, target)
+                    receiver = partial(self._decoded, target)
+                    chunks[place] = chunk = self._chunk(request, snapshot, target, receiver)
                     size += chunk.rows.size
         except (pymysql.Error, OSError, SourceError) as error:
             # Whatever it is, the chunk that is read by itself tells, and what was read before is right.
@@ -126,7 +148,9 @@ class SelectChunkReader:
             self._connect()
         return chunks
 
-    def _chunk(self, request: ChunkRequest, snapshot: ServerFence, target: ScanTarget) -> Chunk:
+    def _chunk(
+        self, request: ChunkRequest, snapshot: ServerFence, target: ScanTarget, receiver: Callable[[int], Receiver]
+    ) -> Chunk:
         """The rows of a chunk, within the transaction."""
         started = time.monotonic()
         self._bad.clear()
@@ -135,7 +159,7 @@ class SelectChunkReader:
         chunk = Chunk(request, snapshot)
         self._reread(chunk, target)
         if request.plan.scan:
-            self._scan(chunk, target)
+            self._scan(chunk, target, receiver(len(chunk.rereads)))
         chunk.bad = self._bad.copy()
         chunk.seconds = time.monotonic() - started
         return chunk
@@ -175,7 +199,7 @@ class SelectChunkReader:
             self._select(target.rows(keys), found, whole=True)
             chunk.rereads = found.rows()
 
-    def _scan(self, chunk: Chunk, target: ScanTarget) -> None:
+    def _scan(self, chunk: Chunk, target: ScanTarget, found: Receiver) -> None:
         plan, limit = chunk.request.plan, self._limit(chunk.request)
         cursor, until, where = plan.cursor, plan.until, plan.where
         conditional = bool(target.where or where)
@@ -187,7 +211,6 @@ class SelectChunkReader:
             query = target.scan(cursor, until if bound is None else bound, where, None)
         else:
             query = target.scan(cursor, until, where, limit)
-        found = self._decoded(target, len(chunk.rereads))
         whole = self._select(query, found)
         rows = chunk.rows = found.rows()
         if len(rows):
@@ -203,7 +226,7 @@ class SelectChunkReader:
         self._select(target.bound(cursor, until, rows), found, whole=True)
         return found.rows().keys[0] if len(found) else None
 
-    def _decoded(self, target: ScanTarget, first: int = 0) -> _DecodedRows:
+    def _decoded(self, target: ScanTarget, first: int = 0) -> Receiver:
         """A receiver of rows, numbered from ``first`` on: a chunk's rereads and scan are numbered together."""
         return _DecodedRows(self._decoder(target)[1], first)
 
@@ -227,7 +250,7 @@ class SelectChunkReader:
         width = self._row_bytes.get(request.binding)
         return request.limit if width is None else max(1, min(request.limit, int(self._chunk_bytes / width)))
 
-    def _select(self, query: str, found: _DecodedRows, *, whole: bool = False) -> bool:
+    def _select(self, query: str, found: Receiver, *, whole: bool = False) -> bool:
         """Takes the rows of ``query``. Returns False if it ended early: we end it by size, and the server by time.
 
         Args:

@@ -40,7 +40,8 @@ MISFITS = (ValueError, LookupError, struct.error)
 _NUMBER = '{number:07}"}}'
 """The inside of an f-string: the number of a row, and the end of ``source``."""
 
-_NULL = 251
+NULL = 251
+"""A length that is none: the value is NULL. A greater one says how many bytes the length takes."""
 
 # The inside of an f-string in single quotes that makes the JSON of the text in a variable. Other forms call a function.
 _INLINE: dict[Form, str] = {
@@ -61,7 +62,7 @@ _INLINE_TEXT: dict[Form, str] = {
     Form.JSON: "{string(%s)}",
 }
 
-_SHORT = {Form.INTEGER, Form.BOOLEAN, Form.DATE, Form.DATETIME, Form.TIMESTAMP, Form.TIME, Form.DECIMAL}
+SHORT = {Form.INTEGER, Form.BOOLEAN, Form.DATE, Form.DATETIME, Form.TIMESTAMP, Form.TIME, Form.DECIMAL}
 """Texts of these forms have fewer than 251 bytes, so their length takes one byte."""
 
 _KEYS: dict[KeyForm, str] = {
@@ -73,14 +74,14 @@ _KEYS: dict[KeyForm, str] = {
 }
 
 
-_EXTRA = {KeyForm.NUMBER: "CAST(%s AS UNSIGNED)", KeyForm.CODED: "LOWER(HEX(%s))"}
+EXTRA_KEYS = {KeyForm.NUMBER: "CAST(%s AS UNSIGNED)", KeyForm.CODED: "LOWER(HEX(%s))"}
 """Keys that are not made of the document's text: they are selected in addition."""
 
 
 def selected(columns: Sequence[Column], key: Sequence[str], *, of: str = "{}") -> list[str]:
     """The SQL expressions whose texts the decoder of these columns takes, in order; ``of`` is SQL with the column."""
     forms = [(quoted_name(column.name), key_form(column)) for column in _in_order(columns, key)]
-    extra = [_EXTRA[form].replace("%s", name) for name, form in forms if form in _EXTRA]
+    extra = [EXTRA_KEYS[form].replace("%s", name) for name, form in forms if form in EXTRA_KEYS]
     return [*(_expression(column, of.format(quoted_name(column.name))) for column in columns), *extra]
 
 
@@ -131,7 +132,7 @@ def compile_chunk_decoder(
         "CALENDAR": CALENDAR,
         "string": json_values.string,
         "key_text": key_text,
-        "length": _length,
+        "length": text_length,
         "MISFITS": MISFITS,
         "repaired": repaired.row,
         "check": repaired.tails_as_they_are if keys_only else repaired.check,
@@ -153,7 +154,7 @@ def compile_chunk_decoder(
         if kind is None:
             raise SourceError("TM-MY-022", f"{table}: a column of type {column.data_type} cannot be part of a key")
         place = columns.index(column)
-        if kind in _EXTRA:
+        if kind in EXTRA_KEYS:
             body += ["n = row[p]", *_taken(f"v{extra}")]
             place, extra = extra, extra + 1
         parts.append(_KEYS[kind] % place)
@@ -200,7 +201,7 @@ def _taken(variable: str) -> list[str]:
     """The statements that take a text of any length ``n``, whose first byte was read."""
     return [
         "p += 1",
-        f"if n >= {_NULL}:",
+        f"if n >= {NULL}:",
         "    n, p = length(row, n, p)",
         "q = p + n",
         f"{variable} = line[p:q]",
@@ -217,12 +218,12 @@ def _value(place: int, column: Column, label: str, of: Form) -> list[str]:
         made = inline[of].replace("%s", v)
     member = f"m{place} = f'{literal(label)}{made}'"
     join = [f"{v} = join{place}({v})"] if column.charset in HALVES else []
-    take = ["q = p + 1 + n", f"{v} = line[p + 1:q]", "p = q"] if of in _SHORT else [*_taken(v), *join]
+    take = ["q = p + 1 + n", f"{v} = line[p + 1:q]", "p = q"] if of in SHORT else [*_taken(v), *join]
     if not column.nullable:
         return ["n = row[p]", *take, member]
     return [
         "n = row[p]",
-        f"if n == {_NULL}:",
+        f"if n == {NULL}:",
         "    p += 1",
         f"    m{place} = {quoted(f'{label}null')}",
         "else:",
@@ -230,7 +231,7 @@ def _value(place: int, column: Column, label: str, of: Form) -> list[str]:
     ]
 
 
-def _length(row: bytes, first: int, place: int) -> tuple[int, int]:
+def text_length(row: bytes, first: int, place: int) -> tuple[int, int]:
     """A length of more than one byte, whose first byte was read, and where the text begins."""
     size = {0xFC: 2, 0xFD: 3, 0xFE: 8}.get(first)
     if size is None:
@@ -337,11 +338,11 @@ class RepairedRows:
             if place >= len(row):
                 raise self._unfitting() from None
             size, place = row[place], place + 1
-            if size == _NULL:
+            if size == NULL:
                 texts.append(None)
                 continue
-            if size > _NULL:
-                size, place = _length(row, size, place)
+            if size > NULL:
+                size, place = text_length(row, size, place)
             texts.append(row[place : place + size].decode("latin-1"))
             place += size
         return texts

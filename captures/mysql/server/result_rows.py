@@ -6,6 +6,7 @@ and split into payloads.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,11 +19,14 @@ from tidemark.captures.mysql.server.wire import incoming, send_command
 
 READ_BYTES = 256 * 1024
 _HEADER = 4
+_header = struct.Struct("<I").unpack_from
+"""The size of a packet, and in the highest byte its number."""
+
 _LONGEST = 0xFFFFFF
 """Bytes of a packet that continues in the next one."""
 
-_EOF = 0xFE
-_ERROR = 0xFF
+_EOF = b"\xfe"
+_ERROR = b"\xff"
 _EOF_BYTES = 9
 """An EOF packet is shorter than this; a row that begins with the same byte is longer than 16 MB."""
 
@@ -37,30 +41,38 @@ def stream(connection: Connection[Any], query: str) -> Iterator[list[bytes]]:
         OSError: The connection broke.
     """
     send_command(connection, COMMAND.COM_QUERY, query)
-    packets = _packets(connection)
-    rows: list[bytes] = []
-    head = 2  # EOF packets that come before the rows: of the columns, then of the rows
-    columns = 0
-    for block in packets:
-        for payload in block:
-            if payload[0] == _ERROR:
-                if rows:
-                    yield rows
-                raise_mysql_exception(payload)
-            if columns == 0:
-                columns = payload[0]  # The number itself does not matter: an EOF packet ends the columns.
-                continue
-            if payload[0] == _EOF and len(payload) < _EOF_BYTES:
-                head -= 1
-                if head == 0:
-                    if rows:
-                        yield rows
-                    return
-            elif head == 1:
-                rows.append(payload)
+    blocks = _packets(connection)
+    rows = _after_columns(blocks)
+    while True:
+        # Nothing follows what ends the rows, so it is the last packet of a block.
+        last = rows[-1] if rows else b""
+        failed, ended = last[:1] == _ERROR, _is_eof(last)
+        if failed or ended:
+            rows.pop()
         if rows:
             yield rows
-            rows = []
+        if failed:
+            raise_mysql_exception(last)
+        if ended:
+            return
+        rows = next(blocks)
+
+
+def _after_columns(blocks: Iterator[list[bytes]]) -> list[bytes]:
+    """The first rows: what follows the number and the descriptions of columns. Raises as ``stream``."""
+    head: list[bytes] = []
+    for block in blocks:
+        head += block
+        for place, packet in enumerate(head):
+            if packet[:1] == _ERROR:
+                raise_mysql_exception(packet)
+            if _is_eof(packet):
+                return head[place + 1 :]
+    raise AssertionError("blocks have no end")
+
+
+def _is_eof(packet: bytes) -> bool:
+    return packet[:1] == _EOF and len(packet) < _EOF_BYTES
 
 
 def _packets(connection: Connection[Any]) -> Iterator[list[bytes]]:
@@ -72,7 +84,7 @@ def _packets(connection: Connection[Any]) -> Iterator[list[bytes]]:
         block = []
         place, end = 0, len(data)
         while place + _HEADER <= end:
-            size = int.from_bytes(data[place : place + 3], "little")
+            size = _header(data, place)[0] & _LONGEST
             next_place = place + _HEADER + size
             if next_place > end:
                 break

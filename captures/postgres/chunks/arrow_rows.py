@@ -17,21 +17,9 @@ from psycopg import sql
 from tidemark.captures.contract.chunk_rows import KEY_MARK, ColumnRows, JoinedRows
 from tidemark.captures.postgres.tables.scan_target import ScanTarget
 from tidemark.captures.postgres.values.arrow_forms import LITERAL, ArrowForm, ArrowValues, KeyTexts, arrow_form
-from tidemark.captures.tables.bad_values import ROW_LIMIT
-
-LARGE_ROW = ROW_LIMIT // 8
-"""Bytes of a row's values in Arrow. A smaller row has a place in a captured line, for JSON needs at most six bytes for
-one, and its names fit into the rest."""
+from tidemark.captures.tables.read_as_columns import LARGE_ROW, LargeRow, Unusual
 
 _BETWEEN_KEYS = KEY_MARK.decode("latin-1")
-
-
-class Unusual(Exception):
-    """Rows have values that are not what documents have, or may have some: they have to be read as documents."""
-
-
-class LargeRow(Unusual):
-    """A row may be larger than a captured line."""
 
 
 @dataclass(frozen=True, slots=True)

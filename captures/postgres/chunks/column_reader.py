@@ -7,12 +7,13 @@ import time
 
 from tidemark.captures.contract.chunk import Chunk, ChunkRequest
 from tidemark.captures.postgres.chunks.arrow_connection import ArrowConnection, StreamBroken
-from tidemark.captures.postgres.chunks.arrow_rows import ArrowRows, LargeRow, Selection, Unusual
+from tidemark.captures.postgres.chunks.arrow_rows import ArrowRows, Selection
 from tidemark.captures.postgres.chunks.copy_rows import LIMITS, ChunkLimits
 from tidemark.captures.postgres.chunks.reader import CopyChunkReader
 from tidemark.captures.postgres.server.session import ReaderEndpoint, in_recovery
 from tidemark.captures.postgres.tables.scan_target import ScanTarget
 from tidemark.captures.postgres.tables.snapshots import Snapshot, SnapshotFence
+from tidemark.captures.tables.read_as_columns import LargeRow, Unusual, is_by_key
 from tidemark.protocol.errors import SourceError
 
 logger = logging.getLogger(__name__)
@@ -37,7 +38,8 @@ class ColumnChunkReader(CopyChunkReader):
 
     def read(self, request: ChunkRequest, table: ScanTarget) -> Chunk:
         """See ``tidemark.captures.contract.chunk.ChunkReader``."""
-        selection = self._selection(table) if _is_by_key(request, table) else None
+        by_key = is_by_key(request, key=bool(table.key), where=table.where)
+        selection = self._selection(table) if by_key else None
         if selection is not None:
             try:
                 return self._read_columns(request, table, selection)
@@ -146,9 +148,3 @@ class ColumnChunkReader(CopyChunkReader):
             selection = Selection.of(table)
             self._selections[table.name] = table, selection
         return selection
-
-
-def _is_by_key(request: ChunkRequest, table: ScanTarget) -> bool:
-    """Whether a chunk is of a scan of a whole table by key, and nothing else."""
-    plan = request.plan
-    return plan.scan and not (plan.physical or plan.rereads or plan.where or table.where) and bool(table.key)

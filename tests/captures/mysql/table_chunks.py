@@ -63,13 +63,15 @@ def _sequence(table: re.Match[str]) -> str:
     return f"(SELECT {number} AS seq FROM {joined} HAVING seq BETWEEN 1 AND {table[1]} ORDER BY seq) {table[0]}"
 
 
-def binding_of(database: Database, table: str, *, salt: str = "", **resource: Any) -> BoundTable:
-    """The table as a capture with this ``hash_salt`` binds it, with these options of its resource."""
+def binding_of(
+    database: Database, table: str, *, salt: str = "", tinyint1_as_bool: bool = False, **resource: Any
+) -> BoundTable:
+    """The table as a capture with these options binds it, with those of its resource; ``salt`` is ``hash_salt``."""
     config = parse_resource({"schema": database.name, "table": table, **resource})
     with session_on(database) as session:
         (found,) = bound_tables(session, [config])
     assert found is not None
-    return BoundTable(0, "t", config, found, emit_truncate=True, tinyint1_as_bool=False, salt=salt.encode())
+    return BoundTable(0, "t", config, found, emit_truncate=True, tinyint1_as_bool=tinyint1_as_bool, salt=salt.encode())
 
 
 class TableChunks:
@@ -82,9 +84,10 @@ class TableChunks:
         *,
         config: EndpointConfig | None = None,
         chunk_bytes: int = CHUNK_BYTES,
+        kind: type[SelectChunkReader] = SelectChunkReader,
         **resource: Any,
     ) -> None:
-        self.reader = SelectChunkReader(config or parse_endpoint(database.config()), chunk_bytes=chunk_bytes)
+        self.reader = kind(config or parse_endpoint(database.config()), chunk_bytes=chunk_bytes)
         self.binding = binding_of(database, table, **resource)
 
     @property
@@ -108,13 +111,19 @@ class TableChunks:
         """Keys and documents of a whole scan in chunks of so many rows."""
         keys: list[Key] = []
         rows: list[Document] = []
+        for chunk in self.chunks(limit, **request):
+            keys += chunk.rows.keys
+            rows += documents(chunk.rows)
+        return keys, rows
+
+    def chunks(self, limit: int, **request: Any) -> Iterator[Chunk]:
+        """The chunks of a whole scan, of so many rows each."""
         cursor: Key | None = None
         for _ in range(1000):
             chunk = self.read(cursor, limit=limit, **request)
-            keys += chunk.rows.keys
-            rows += documents(chunk.rows)
+            yield chunk
             if chunk.end:
-                return keys, rows
+                return
             cursor = chunk.cursor or chunk.rows.keys[-1]
         raise AssertionError(f"the scan does not come to its end: it stands at {cursor!r}")
 

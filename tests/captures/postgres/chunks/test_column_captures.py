@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from random import Random
-
-import pytest
 
 from tests.captures.postgres.chunks.test_chunk_emission import WALSENDER, command, let_it_work, wait_for_a_chunk
 from tests.captures.session import Session, bindings, session
 from tests.captures.source_tables import BOUND, FILL, end_of_log, endpoint, prepare, table_rows
 from tests.servers.halted import halted
 from tests.servers.postgres import Database
-from tidemark.captures.postgres.chunks import opened_reader
 from tidemark.captures.postgres.server.positions import parse_lsn
 from tidemark.protocol.batches import ARROW
 from tidemark.protocol.environment import BATCHES
@@ -114,16 +110,3 @@ def test_a_table_that_has_no_form_in_columns_comes_as_lines_beside_one_that_has(
         assert capture.rows() == table_rows(database)
         assert capture.rows(1) == table_rows(database, 'SELECT id, "of" FROM listed')
         assert capture.batches.count
-
-
-def test_without_the_packages_rows_come_as_lines_and_that_is_said(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO)
-    monkeypatch.setattr(opened_reader, "PACKAGES", ("orjson", "tidemark_has_no_such_package"))
-    monkeypatch.delenv(BATCHES, raising=False)
-    assert not opened_reader.columns_offered() and not caplog.records
-    monkeypatch.setenv(BATCHES, ARROW)
-    assert not opened_reader.columns_offered()
-    (said,) = caplog.records
-    assert "tidemark_has_no_such_package" in said.message and "orjson" not in said.message
