@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
-from tidemark.demo.servers.postgres_server import PostgresServer
+from tidemark.demo.servers.server_process import ServerProcess
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class Spent:
 
 
 @contextmanager
-def spent(running: PostgresServer) -> Iterator[Spent]:
+def spent(running: ServerProcess) -> Iterator[Spent]:
     """What is spent inside; known at the end. Only on Linux."""
     if sys.platform != "linux":
         sys.exit("processor time of a server is known on Linux only")
@@ -66,11 +66,12 @@ def children_seconds() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def _server_seconds(running: PostgresServer) -> float:
-    """Of the postmaster, of its processes that have ended, and of those that run."""
-    postmaster = int((running.data / "postmaster.pid").read_text().split()[0])
-    ticks = sum(_stat(postmaster)[11:15])
-    ticks += sum(sum(_stat(child)[11:13]) for child in _children(postmaster))
+def _server_seconds(running: ServerProcess) -> float:
+    """Of the server's first process, of its processes that have ended, and of those that run."""
+    first = running.pid
+    assert first is not None  # It runs.
+    ticks = sum(_stat(first)[11:15])
+    ticks += sum(sum(_stat(child)[11:13]) for child in _children(first))
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
