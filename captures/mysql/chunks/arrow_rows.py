@@ -6,7 +6,7 @@ import io
 import struct
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Self
 
@@ -20,7 +20,7 @@ from tidemark.captures.contract.chunk_rows import KEY_MARK, ColumnRows, JoinedRo
 from tidemark.captures.mysql.chunks.scan_target import ScanTarget
 from tidemark.captures.mysql.rows.chunk_decoder import EXTRA_KEYS, SHORT
 from tidemark.captures.mysql.rows.row_cutter import Cell, Cutter, Present, Texts, compile_cutter
-from tidemark.captures.mysql.values.arrow_forms import ArrowForm, arrow_form, key_part
+from tidemark.captures.mysql.values.arrow_forms import ArrowForm, arrow_form, arrow_plain, key_part
 from tidemark.captures.mysql.values.json_values import Convert
 from tidemark.captures.mysql.values.types import KeyForm, form, key_form
 from tidemark.captures.tables.read_as_columns import LARGE_ROW, LargeRow, Unusual
@@ -36,16 +36,20 @@ _STRING, _BINARY = c_schema(string()), c_schema(binary())
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What is made of the rows of ``ScanTarget.scan``.
+    """What is made of the rows of ``target.scan``.
 
     Attributes:
-        forms: Of the columns that documents have.
-        cells: Of all columns: texts of keys follow the columns of documents where necessary.
-        key: Where the texts of keys are: a place among all columns, and how they become parts.
+        target: Columns with plain texts come last in it.
+        places: Where the columns of documents are in it, in their order.
+        forms: Of its columns.
+        cells: Of all that is selected: texts of keys follow the columns where necessary.
+        key: Where the texts of keys are among all that is selected, and how they become parts.
         cut: Cuts rows into columns.
-        schema: Of the columns that documents have.
+        schema: Of the columns of documents.
     """
 
+    target: ScanTarget
+    places: tuple[int, ...]
     forms: tuple[ArrowForm, ...]
     cells: tuple[Cell, ...]
     key: tuple[tuple[int, Convert | None], ...]
@@ -56,25 +60,39 @@ class Selection:
     def of(cls, target: ScanTarget) -> Self | None:
         """None for a table whose rows have to be read as documents."""
         as_bool = target.tinyint1_as_bool
-        forms = tuple(
-            found for column in target.columns if (found := arrow_form(column, tinyint1_as_bool=as_bool)) is not None
-        )
-        if len(forms) < len(target.columns):
+        columns = sorted(target.columns, key=lambda column: arrow_plain(column, tinyint1_as_bool=as_bool))
+        forms = [found for column in columns if (found := arrow_form(column, tinyint1_as_bool=as_bool)) is not None]
+        if len(forms) < len(columns):
             return None
-        cells = [Cell(form(column, tinyint1_as_bool=as_bool) in SHORT, column.nullable) for column in target.columns]
-        places = {column.name: place for place, column in enumerate(target.columns)}
+        cells = [
+            Cell(
+                short=form(column, tinyint1_as_bool=as_bool) in SHORT,
+                nullable=column.nullable,
+                plain=arrow_plain(column, tinyint1_as_bool=as_bool),
+            )
+            for column in columns
+        ]
+        by_name = {column.name: place for place, column in enumerate(columns)}
         key: list[tuple[int, Convert | None]] = []
         for column in target.key:
             of = key_form(column)
             if of is None:
                 return None
-            place = places[column.name]
+            place = by_name[column.name]
             if of in EXTRA_KEYS:
                 place = len(cells)
-                cells.append(Cell(short=of is KeyForm.NUMBER, nullable=False))
+                cells.append(Cell(short=of is KeyForm.NUMBER, nullable=False, plain=of is KeyForm.NUMBER))
             key.append((place, key_part(of)))
-        schema = c_schema(struct_of([_BINARY if each.binary else _STRING for each in forms]))
-        return cls(forms, tuple(cells), tuple(key), compile_cutter(cells), schema)
+        places = tuple(by_name[column.name] for column in target.columns)
+        return cls(
+            replace(target, columns=tuple(columns)),
+            places,
+            tuple(forms),
+            tuple(cells),
+            tuple(key),
+            compile_cutter(cells),
+            c_schema(struct_of([_BINARY if forms[place].binary else _STRING for place in places])),
+        )
 
 
 class ArrowRows:
@@ -126,10 +144,11 @@ class ArrowRows:
                 for cell, texts in zip(selection.cells, columns, strict=True)
             ]
             keys = self._key_texts(present, count)
-            children = list(map(_column, selection.forms, columns, present))
+            made = list(map(_column, selection.forms, columns, present))
         except _UNFIT as error:
             raise Unusual(f"a value that documents cannot have ({type(error).__name__})") from None
         self._keys.add_joined(keys, count)
+        children = [made[place] for place in selection.places]
         batch = c_array_from_buffers(selection.schema, count, [None], children=children, validation_level="none")
         self._writer.write_array(batch)
 

@@ -34,7 +34,7 @@ class ColumnChunkReader(SelectChunkReader):
         selection = self._selection(target) if by_key else None
         if selection is not None:
             try:
-                return self._read(request, target, lambda _: ArrowRows(selection))
+                return self._read(request, selection.target, lambda _: ArrowRows(selection))
             except Unusual as why:
                 logger.debug("a chunk of %s is read as documents: %s", target.name, why)
                 self._session.close()  # The rest of the rows is on its way.

@@ -21,7 +21,7 @@ from tidemark.captures.mysql.values import json_values
 from tidemark.captures.mysql.values.calendar_days import CALENDAR
 from tidemark.captures.mysql.values.charsets import HALVES
 from tidemark.captures.mysql.values.json_values import Convert
-from tidemark.captures.mysql.values.types import Form, KeyForm, form, key_text
+from tidemark.captures.mysql.values.types import TEMPORAL, Form, KeyForm, form, key_text
 from tidemark.captures.tables.bad_values import SHORT_JSON
 
 Data: TypeAlias = tuple[bytes, Iterable[int]]
@@ -107,8 +107,8 @@ def _plain_json(texts: Sequence[bytes]) -> bool:
     if b"\n" in data or b"\r" in data:
         return False
     try:
-        # Two texts that are no JSON may be some together. Then the values are not the texts.
-        return list(map(bytes, _raws.decode(b"[%b]" % data))) == list(texts)
+        # Two texts that are no JSON may be some together, or one may be two. Then the sizes are not those of the texts.
+        return list(map(len, _raws.decode(b"[%b]" % data))) == list(map(len, texts))
     except msgspec.DecodeError:
         return False
 
@@ -140,6 +140,19 @@ def arrow_form(column: Column, *, tinyint1_as_bool: bool) -> ArrowForm | None:
     # Where somebody says what becomes of bad values, there may be some in every chunk.
     exact = found is not None and found.exact and column.charset not in HALVES
     return found if exact or column.on_bad_value == "stop" else None
+
+
+_PLAIN = TEMPORAL | {Form.INTEGER, Form.BOOLEAN, Form.TIME}
+"""Not doubles: the server prints some with 34 characters."""
+
+_PLAIN_DIGITS = 28
+"""The most digits of a decimal with less than 32 characters: there may be a sign, a zero and a point."""
+
+
+def arrow_plain(column: Column, *, tinyint1_as_bool: bool) -> bool:
+    """Whether the texts of a column are printable ASCII of less than 32 characters."""
+    of = form(column, tinyint1_as_bool=tinyint1_as_bool)
+    return of in _PLAIN or (of is Form.DECIMAL and (column.precision or _PLAIN_DIGITS + 1) <= _PLAIN_DIGITS)
 
 
 def key_part(of: KeyForm) -> Convert | None:
