@@ -1,4 +1,4 @@
-"""The log as the engine reads it: batches of whole protocol lines, and the transactions that ended in them.
+"""The log as the engine reads it: batches of whole protocol messages, and the transactions that ended in them.
 
 Positions are integers that grow with the log (a PostgreSQL LSN, a binlog's file number and offset) for as long as a
 source is open; what the state keeps is their text. Tables are known to the engine by the index of their binding.
@@ -47,7 +47,8 @@ class LogBatch:
     """The result of one call of ``LogStream.read``.
 
     Attributes:
-        lines: Whole protocol lines, in log order: captured documents and sourced schemas.
+        lines: Whole messages of the protocol, in log order: captured documents and sourced schemas, each a line, and
+            batches of columns, each a line and its streams.
         size: Bytes in ``lines``.
         transactions: Transactions that ended in this batch and changed captured tables.
         events: What happened to captured tables, in log order.

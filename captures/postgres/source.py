@@ -257,6 +257,7 @@ class PostgresSource(SplitsPages, ReadsInSnapshots):
             truncation=self._config.truncation,
             texts=transcoder(lambda: self._session),
             limits=self._limits,
+            columns=self._columns,
         )
         self._made.keep()
         self._session.answer_seconds = ANSWER_SECONDS  # From here on the log waits for each answer.

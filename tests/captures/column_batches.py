@@ -68,12 +68,13 @@ class Batches:
     Attributes:
         count: How many came.
         left_out: How many rows they left out.
+        of_log: How many events of the log they had.
     """
 
     def __init__(self, stdout: IO[bytes]) -> None:
         self._stdout = stdout
         self._schemas: dict[int, dict[str, Any]] = {}
-        self.count = self.left_out = 0
+        self.count = self.left_out = self.of_log = 0
 
     def take(self, line: bytes) -> Iterator[bytes]:
         """The lines that stand for a line, and what follows it; of a batch that is cut there are none."""
@@ -88,28 +89,71 @@ class Batches:
         if len(stream) < batch["bytes"]:
             return
         self.count += 1
-        (part,) = batch["parts"]
-        binding, skip = part["binding"], set(part.get("skip", ()))
+        found: dict[int, bytes] = {}
+        for part in batch["parts"]:
+            own, stream = stream[: part["bytes"]], stream[part["bytes"] :]
+            lines = self._of_chunk(part, own) if part["kind"] == "chunk" else self._of_log(part, own)
+            assert found.keys().isdisjoint(lines)
+            found |= lines
+        assert sorted(found) == list(range(batch["events"]))
+        yield from map(found.__getitem__, range(batch["events"]))
+
+    def _of_chunk(self, part: dict[str, Any], stream: bytes) -> dict[int, bytes]:
+        skip = set(part.get("skip", ()))
         self.left_out += len(skip)
-        names, rows = _rows(stream, self._schemas[binding])
-        assert len(rows) == part["rows"] and len(rows) - len(skip) == batch["events"]
+        names, rows, _ = self._rows(part, stream, 0)
         before, after = part["meta"]["place"]
-        for number, row in enumerate(rows):
-            if number not in skip:
-                source = {"snapshot": True, "loc": json.loads(f"{before}{number}{after}")}
-                doc = {"_meta": {"op": "c", "source": source}, **dict(zip(names, row, strict=True))}
-                yield json.dumps({"captured": {"binding": binding, "doc": doc}}).encode() + b"\n"
+        kept = [number for number in range(len(rows)) if number not in skip]
+        return {
+            place: _line(
+                part,
+                {"op": "c", "source": {"snapshot": True, "loc": json.loads(f"{before}{number}{after}")}},
+                dict(zip(names, rows[number], strict=True)),
+            )
+            for place, number in enumerate(kept)
+        }
+
+    def _of_log(self, part: dict[str, Any], stream: bytes) -> dict[int, bytes]:
+        self.of_log += part["rows"]
+        names, rows, further = self._rows(part, stream, len(OF_LOG))
+        lines = {}
+        for row, said in zip(rows, further, strict=True):
+            n, op, ts_ms, loc, txid, before, unchanged = said
+            meta = {"op": op, "source": {"ts_ms": ts_ms, "loc": json.loads(loc), "txid": int(txid)}}
+            if before is not None:
+                meta["before"] = json.loads(before)
+            missing = json.loads(unchanged or "[]")
+            if missing:
+                meta["unchanged"] = missing
+            members = dict(zip(names, row, strict=True))
+            absent = {name for name, value in members.items() if value is None} if op == "d" else missing
+            lines[n] = _line(part, meta, {name: value for name, value in members.items() if name not in absent})
+        return lines
+
+    def _rows(
+        self, part: dict[str, Any], stream: bytes, further: int
+    ) -> tuple[list[str], list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+        """The names of a table's columns, the JSON of their values in each row, and the values of further columns."""
+        found, columns = pa.ipc.open_stream(stream).read_all(), _columns(self._schemas[part["binding"]])
+        assert found.num_columns == len(columns) + further and found.num_rows == part["rows"]
+        of_json = part.get("meta", {}).get("json", ())
+        values = [
+            [None if text is None else json.loads(text) for text in found.column(place).to_pylist()]
+            if place in of_json
+            else [_json(column, value) for value in _cast(found.column(place), column).to_pylist()]
+            for place, column in enumerate(columns)
+        ]
+        more = [column.to_pylist() for column in found.columns[len(columns) :]]
+        names = [column.in_source for column in columns]
+        return names, list(zip(*values, strict=True)), list(zip(*more, strict=True))
 
 
-def _rows(stream: bytes, schema: dict[str, Any]) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """The names of a table's columns, and the JSON of their values in each row."""
-    found, columns = pa.ipc.open_stream(stream).read_all(), _columns(schema)
-    assert found.num_columns == len(columns)
-    values = [
-        [_json(column, value) for value in _cast(found.column(place), column).to_pylist()]
-        for place, column in enumerate(columns)
-    ]
-    return [column.in_source for column in columns], list(zip(*values, strict=True))
+OF_LOG = ("n", "op", "ts_ms", "loc", "txid", "before", "unchanged")
+
+
+def _line(part: dict[str, Any], meta: dict[str, Any], members: dict[str, Any]) -> bytes:
+    doc = {"_meta": meta, **members}
+    return json.dumps({"captured": {"binding": part["binding"], "doc": doc}}).encode() + b"\n"
 
 
 def _json(column: Column, value: Any) -> Any:

@@ -176,9 +176,9 @@ POSTGRES = (
     # What the log says of its changes.
     Mutant(
         "the keys that the log touches are not recorded",
-        "captures/postgres/log/stream.py",
+        "captures/postgres/log/changes.py",
         (
-            "relation.touched = self._current.touched.setdefault(relation.binding, TouchedKeys())",
+            "relation.touched = transaction.told.touched.setdefault(relation.binding, TouchedKeys())",
             "relation.touched = TouchedKeys()",
         ),
         (_BUSY, _COMMITS),
@@ -186,35 +186,38 @@ POSTGRES = (
     ),
     Mutant(
         "events without all columns count as whole",
-        "captures/postgres/log/stream.py",
+        "captures/postgres/log/changes.py",
         ("touched.add(key, partial, index > 0)", "touched.add(key, False, index > 0)"),
         (_LARGE, _COMMITS),
         of="rows dropped for partial events are not read again",
     ),
     Mutant(
         "rows that moved without all columns count as updated",
-        "captures/postgres/log/stream.py",
+        "captures/postgres/log/changes.py",
         ("touched.add(key, partial, index > 0)", "touched.add(key, partial)"),
         (_COMMITS,),
         of="rows moved without all columns count as updated",
     ),
     Mutant(
         "rows that moved without all columns after the backfill are forgotten",
-        "captures/postgres/log/stream.py",
-        ("                    self._incomplete(relation.binding, keys[1][0], batch)\n", "                    pass\n"),
+        "captures/postgres/log/changes.py",
+        (
+            "transaction.add_incomplete(relation.binding, keys[1][0], batch, self._incomplete_limit)",
+            "pass",
+        ),
         (_LARGE,),
         of="rows moved without all columns are not read again",
     ),
     Mutant(
         "the old key of a row that moved is not recorded",
-        "captures/postgres/log/stream.py",
+        "captures/postgres/log/changes.py",
         ("for index, (key, partial) in enumerate(keys):", "for index, (key, partial) in list(enumerate(keys))[-1:]:"),
         (_COMMITS, _BUSY),
         of="rows touched since the chunk was started are emitted",
     ),
     Mutant(
         "a TRUNCATE touches no keys",
-        "captures/postgres/log/stream.py",
+        "captures/postgres/log/changes.py",
         (
             "        if relation.touched is not None:\n            relation.touched.truncate()\n",
             "",
@@ -226,8 +229,8 @@ POSTGRES = (
         "all tables count as recorded",
         "captures/postgres/log/stream.py",
         (
-            "self._current = Transaction(begin.xid, self._next_tracked)",
-            "self._current = Transaction(begin.xid, frozenset(range(99)))",
+            "told = Transaction(begin.xid, self._next_tracked)",
+            "told = Transaction(begin.xid, frozenset(range(99)))",
         ),
         (f"{_POSTGRES}/log/test_log_contents.py::test_a_transaction_knows_of_which_tables_its_keys_are_recorded",),
         of="hidden transactions with unknown keys touched nothing",

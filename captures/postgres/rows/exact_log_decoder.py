@@ -24,10 +24,19 @@ NEW, OLD_KEY, OLD_ROW = b"NKO"
 MARKER = 5
 """Where a message's first tuple begins, with its marker."""
 
+HEAD = 8
+"""Bytes of a message before its first value: the relation's number follows its kind, a column count the marker."""
+
+SHORT = 1 << 16
+"""Messages of fewer bytes are divided by one split."""
+
+SEPARATOR = "t\0\0"
+"""In a short message it stands before each text and nowhere else: see ``divided``."""
+
 _MARKERS = {INSERT: (NEW,), UPDATE: (NEW, OLD_KEY, OLD_ROW), DELETE: (OLD_KEY, OLD_ROW)}
 _TEXT, _NULL = b"tn"
 _ABSENT: dict[str, Value] = {"n": None, "u": UNCHANGED}
-_HEAD = 3
+_TUPLE_HEAD = 3
 _LENGTH = struct.Struct(">i").unpack_from
 
 Row = list[Value]
@@ -36,6 +45,16 @@ Touched = tuple[tuple[bytes, bool], ...]
 """Each key that a change touched, and whether its document lacks columns: one, or the old one and the new one."""
 
 Decoded = tuple[bytes, Touched]
+
+
+def divided(message: bytes) -> list[str]:
+    """A short message from its first marker on, divided.
+
+    ``t``, NUL, NUL stands before each text and nowhere else, since texts hold no NUL and the upper half of each length
+    is zero. A part is the lower half of a length, two characters, the text, and the marks of the columns that follow
+    and have no text.
+    """
+    return message.decode("latin-1")[MARKER:].split(SEPARATOR)
 
 
 class ExactDecoder:
@@ -76,7 +95,9 @@ class ExactDecoder:
         self._repaired_values = RepairedValues(table, columns, key, quoted)
         self._keeps_apart = any(member.column.on_bad_value == "quarantine" for member in columns)
         self.apart: list[tuple[bytes, bool]] = []
-        self._new_head = chr(NEW) + count.to_bytes(2, "big").decode("latin-1")
+        self._new_head, self._old_head = (
+            (bytes((marker,)) + count.to_bytes(2, "big")).decode("latin-1") for marker in (NEW, OLD_ROW)
+        )
 
     @property
     def bad(self) -> BadCounts:
@@ -87,18 +108,14 @@ class ExactDecoder:
         """A message's lines and keys.
 
         Args:
-            parts: Of a short message, as ``tidemark.captures.postgres.rows.log_decoder`` divides it; None for any
-                other.
+            parts: Of a short message, as ``divided`` gives them; None for any other.
 
         Raises:
             BadValues: ``TM-CAP-020`` values have no place in a document, and are not to be let through.
             SourceError: ``TM-PG-030`` the message does not have the columns.
         """
         try:
-            if parts is not None and parts[0].startswith(self._new_head):
-                marker, rows = NEW, [self._new_row(parts)]
-            else:
-                marker, rows = self._rows(message)
+            marker, rows = self.tuples(message, parts)
         except MISFITS:
             raise misfit(self._table, None, self._count) from None
         try:
@@ -125,14 +142,14 @@ class ExactDecoder:
             limit = ROW_LIMIT if too_large else None
             if old is not None and (new is None or keys[0] != keys[-1]):
                 mark = self._repair(old, keys[0], limit, marked=False)
-                deletion = self._line("d", source, mark, self._old_members(marker, old))
+                deletion = self._line("d", source, mark, self.old_members(marker, old))
             if new is None:
                 return deletion, ((keys[0], False),)
             before = mark = ""
             if old is not None and not deletion:
                 limit = limit and limit // 2
                 mark = self._repair(old, keys[0], limit, marked=False)
-                known = self._old_members(marker, old)
+                known = self.old_members(marker, old)
                 before = f',"before":{{{known[1:]}}}' if known else ""
             mark = self._repair(new, keys[-1], limit, marked=True) or mark
             if mark or (missing and self._keeps_apart):
@@ -175,11 +192,11 @@ class ExactDecoder:
         return self._replaced(marker, rows[0], rows[1], source)
 
     def _new_row(self, parts: list[str]) -> Row:
-        """A new row from its parts: each is the lower half of a value's length, the value, and the marks of the columns
-        that follow and have no text. A part whose last character is no such mark needs no look at its length.
-        """
+        """A new row from its parts. One whose last character is no mark of a column needs no look at its length."""
+        if len(parts) == self._count + 1 and len(parts[0]) == _TUPLE_HEAD:
+            return [part[2:] for part in parts[1:]]
         absent = _ABSENT
-        row = [absent[mark] for mark in parts[0][_HEAD:]]
+        row = [absent[mark] for mark in parts[0][_TUPLE_HEAD:]]
         for part in parts[1:]:
             if part[-1] in absent:
                 end = (ord(part[0]) << 8 | ord(part[1])) + 2
@@ -192,8 +209,26 @@ class ExactDecoder:
             raise ValueError
         return row
 
+    def tuples(self, message: bytes, parts: list[str] | None) -> tuple[int, list[Row]]:
+        """The first tuple's marker, and a message's tuples: the row, or the old one and the new one.
+
+        Args:
+            parts: As of ``decode``.
+
+        Raises:
+            ValueError, LookupError, struct.error: The message does not have the columns.
+        """
+        if parts is not None and parts[0].startswith(self._new_head):
+            return NEW, [self._new_row(parts)]
+        if parts is not None and len(parts) == 2 * self._count + 1 and parts[0] == self._old_head:
+            last = parts[self._count]
+            if last.endswith(self._new_head):
+                texts = [part[2:] for part in parts[1:]]
+                texts[self._count - 1] = last[2:-_TUPLE_HEAD]
+                return OLD_ROW, [list(texts[: self._count]), list(texts[self._count :])]
+        return self._rows(message)
+
     def _rows(self, message: bytes) -> tuple[int, list[Row]]:
-        """The first tuple's marker, and a message's tuples: the row, or the old one and the new one."""
         text = message.decode("latin-1")
         marker = message[MARKER]
         if marker not in _MARKERS[message[0]]:
@@ -231,7 +266,7 @@ class ExactDecoder:
         return self._line("c", source, missing, self.members(*row)), ((join_key(row, self._key), missing != ""),)
 
     def _deleted(self, marker: int, old: Row, source: bytes) -> Decoded:
-        return self._line("d", source, "", self._old_members(marker, old)), ((join_key(old, self._key), False),)
+        return self._line("d", source, "", self.old_members(marker, old)), ((join_key(old, self._key), False),)
 
     def _updated(self, before: str, row: Row, source: bytes) -> Decoded:
         missing = self._missing(row)
@@ -246,13 +281,14 @@ class ExactDecoder:
         """
         row = [was if now is UNCHANGED and was is not None else now for was, now in zip(old, new, strict=True)]
         if join_key(old, self._key) == join_key(row, self._key):
-            before = self._old_members(marker, old)
+            before = self.old_members(marker, old)
             return self._updated(f',"before":{{{before[1:]}}}' if before else "", row, source)
         deleted, gone = self._deleted(marker, old, source)
         created, come = self._inserted(row, next_place(source))
         return deleted + created, gone + come
 
-    def _old_members(self, marker: int, old: Row) -> str:
+    def old_members(self, marker: int, old: Row) -> str:
+        """The members of what an old row is known to have, with a comma in front."""
         if marker == OLD_ROW:
             return self.members(*old)
         # Columns outside of the identity come as null, whatever they are: only those that have a value are known.
@@ -260,12 +296,26 @@ class ExactDecoder:
             m.label + m.conversion.convert(value) for m in self._identity if isinstance(value := old[m.place], str)
         )
 
-    def _missing(self, row: Row) -> str:
-        """The member ``unchanged`` of ``_meta``, with a comma in front; empty when nothing is."""
+    def known(self, marker: int, old: Row) -> Row:
+        """An old row with NULL for what is not known of it."""
+        if marker == OLD_ROW:
+            return old
+        row: Row = [None] * self._count
+        for member in self._identity:
+            row[member.place] = old[member.place]
+        return row
+
+    def unchanged(self, row: Row) -> str:
+        """JSON of the names of the columns without a value; empty when there are none."""
         if UNCHANGED not in row:
             return ""
         names = ",".join(m.label[1:-1] for m in self._columns if row[m.place] is UNCHANGED)
-        return f',"unchanged":[{names}]' if names else ""
+        return f"[{names}]" if names else ""
+
+    def _missing(self, row: Row) -> str:
+        """The member ``unchanged`` of ``_meta``, with a comma in front; empty when nothing is."""
+        names = self.unchanged(row)
+        return f',"unchanged":{names}' if names else ""
 
     def _line(self, op: str, source: bytes, meta: str, members: str) -> bytes:
         return f"{self._opening[op]}{source.decode('latin-1')}{meta}}}{members}{END}".encode("latin-1")

@@ -7,7 +7,15 @@ from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 from tidemark.captures.postgres.catalog.columns import Column
-from tidemark.captures.postgres.rows.exact_log_decoder import MARKER, NEW, OLD_ROW, ExactDecoder, Touched
+from tidemark.captures.postgres.rows.exact_log_decoder import (
+    MARKER,
+    NEW,
+    OLD_ROW,
+    SEPARATOR,
+    SHORT,
+    ExactDecoder,
+    Touched,
+)
 from tidemark.captures.postgres.rows.generated_source import (
     Member,
     generate,
@@ -17,16 +25,12 @@ from tidemark.captures.postgres.rows.generated_source import (
     spliced_members,
     unusual,
 )
+from tidemark.captures.postgres.rows.log_columns import LogColumns
 from tidemark.captures.postgres.values.enum_labels import EnumLabels
 from tidemark.captures.rows.captured_line import END, opening
 from tidemark.captures.rows.source_literals import literal, quoted
 from tidemark.captures.tables.bad_values import BadCounts
 from tidemark.protocol.errors import SourceError
-
-_SHORT = 1 << 16
-"""Messages of fewer bytes are divided by one split."""
-
-_SEPARATOR = "t\0\0"
 
 Decode = Callable[[bytes, bytes], bytes]
 """A whole message and the JSON of ``_meta.source`` to captured lines."""
@@ -63,7 +67,7 @@ class LogDecoder:
 
     An update that changes the key gives two lines: ``d`` of the old key and ``c`` of the new one. ``bad`` counts the
     bad values that the policies of their columns let through; ``apart`` has key and ``kept_apart`` of each
-    ``RowPartlyKnown``.
+    ``RowPartlyKnown``. ``columns`` decodes many messages into columns; None for a table that has no form in columns.
     """
 
     insert: Decode
@@ -74,6 +78,7 @@ class LogDecoder:
     delete_tracked: DecodeTracked
     bad: BadCounts
     apart: list[tuple[bytes, bool]]
+    columns: LogColumns | None
 
 
 def compile_log_decoder(
@@ -122,7 +127,9 @@ def compile_log_decoder(
         for tracked in (False, True):
             lines += writer.function(kind, op, tracked=tracked, old_rows=whole_rows and kind == "update")
     exact = ExactDecoder(binding, members, identity, positions, count, table, quoted_table)
-    functions = generate("log decoder", lines, members, {"exact": exact.decode, "bad": exact.bad, "apart": exact.apart})
+    columns_of = LogColumns.of(exact, members, positions, count)
+    names_of = {"exact": exact.decode, "bad": exact.bad, "apart": exact.apart, "columns": columns_of}
+    functions = generate("log decoder", lines, members, names_of)
     exact.members = functions["members"]
     return LogDecoder(**{field.name: functions[field.name] for field in fields(LogDecoder)})
 
@@ -130,9 +137,8 @@ def compile_log_decoder(
 class _FunctionWriter:
     """Writes the functions. What is usual, every value there and the whole short, they decode themselves.
 
-    In a short message ``t``, NUL, NUL stands before each value and nowhere else, since texts hold no NUL and the upper
-    half of each length is zero: one split divides the message. A part is the lower half of a length, two characters,
-    and the text. Whatever does not come out as that many parts with the right head goes to the exact decoder.
+    One split divides a short message, as ``divided`` does. Whatever does not come out as that many parts with the right
+    head goes to the exact decoder.
     """
 
     def __init__(self, binding: int, members: Sequence[Member], positions: Sequence[int], count: int) -> None:
@@ -154,11 +160,11 @@ class _FunctionWriter:
         if kind == "delete":
             return [head, *(f"    {line}" for line in exact("None")), ""]
         count = self._count
-        new, separator = self._tuple_head(NEW), quoted(_SEPARATOR)
+        new, separator = self._tuple_head(NEW), quoted(SEPARATOR)
         new_row = "".join(f", v{i}" for i in range(count))
         lines = [
             head,
-            f"    if len(message) >= {_SHORT}:",
+            f"    if len(message) >= {SHORT}:",
             *(f"        {line}" for line in exact("None")),
             f'    parts = message.decode("latin-1")[{MARKER}:].split({separator})',
             f"    if len(parts) == {count + 1} and parts[0] == {new}:",

@@ -99,7 +99,7 @@ class LeftOut:
     error: SourceError | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class BoundRelation:
     """A captured relation, between one Relation message and the next.
 
@@ -118,10 +118,12 @@ class BoundRelation:
     new_schema: JsonObject | None = None
     causes: tuple[Cause, ...] = ()
     keyless: bool = False
-    # Of the present transaction: its number, the beginning of `source`, and the touched keys if they are recorded.
+    # Of the present transaction: its number, once more if rows may wait, and the touched keys if they are recorded.
     transaction: int = -1
-    source: bytes = b""
+    waits: int = -1
     touched: TouchedKeys | None = None
     # Without a key, while it is scanned; and whether the scan gives the changes of the present transaction.
     counted: CountedRows[Base] | None = None
     left_to_scan: bool = False
+    # So many batches with rows of it are to be lines.
+    lines_left: int = 0

@@ -1,0 +1,76 @@
+"""A transaction whose changes are being read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tidemark.backfill.keys import Key
+from tidemark.captures.contract.causes import PARTIAL_ROWS
+from tidemark.captures.contract.log import LogBatch, Transaction
+from tidemark.captures.contract.table_events import RowsAffected
+from tidemark.captures.postgres.log.connection import POSTGRES_EPOCH
+from tidemark.captures.postgres.log.pgoutput import Begin
+
+
+@dataclass(slots=True, eq=False)
+class OpenTransaction:
+    """What the changes of a transaction have in common.
+
+    Args:
+        begin: Its Begin message.
+        number: Of the stream's transactions.
+        since: Where the log stood before it: between transactions that only ever grows, so ``loc`` begins with it.
+        told: What is told of it at its end.
+
+    Attributes:
+        dirty: It changed captured tables.
+        milliseconds: When it was committed, since 1970.
+        before, after: What stands around a change's LSN in ``loc``.
+        txid: Its id, as a text.
+    """
+
+    begin: Begin
+    number: int
+    since: int
+    told: Transaction
+    dirty: bool = False
+    milliseconds: int = field(init=False)
+    before: str = field(init=False)
+    after: str = field(init=False)
+    txid: str = field(init=False)
+    _source: tuple[bytes, bytes, bytes, bytes] = field(init=False)
+    _given_up: set[int] = field(default_factory=set, init=False)
+
+    def __post_init__(self) -> None:
+        self.milliseconds = self.begin.commit_time // 1000 + POSTGRES_EPOCH * 1000
+        self.before = f"[{self.since},"
+        self.after = f",{self.begin.commit_lsn},"
+        self.txid = str(self.begin.xid)
+        self._source = (
+            b'{"ts_ms":%d,' % self.milliseconds,
+            b',"loc":[%d,' % self.since,
+            b",%d," % self.begin.commit_lsn,
+            b'],"txid":%d}' % self.begin.xid,
+        )
+
+    def source(self, origin: bytes, lsn: int, place: int) -> bytes:
+        """The JSON of ``_meta.source`` of a change; ``origin`` are its members that name the table."""
+        start, since, commit, end = self._source
+        return b"%b%b%b%d%b%d%b" % (start, origin, since, lsn, commit, place, end)
+
+    def add_incomplete(self, binding: int, key: Key, batch: LogBatch, limit: int) -> None:
+        """The missing columns under this key are unknown downstream: the row must be read again."""
+        incomplete = self.told.incomplete
+        if binding in self._given_up:
+            return
+        incomplete.append((binding, key))
+        if len(incomplete) > limit:
+            # More than can be remembered: it costs less to read the tables again.
+            for given_up in {binding for binding, _ in incomplete}:
+                self._given_up.add(given_up)
+                batch.tell(RowsAffected(given_up, PARTIAL_ROWS))
+            incomplete.clear()
+
+
+NO_TRANSACTION = OpenTransaction(Begin(0, 0, 0), 0, 0, Transaction(0, frozenset()))
+"""Before the first."""

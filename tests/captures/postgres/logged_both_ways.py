@@ -1,0 +1,135 @@
+"""The same changes of the log as columns, and as lines: what a change log has of both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.captures.log_reader import BATCH
+from tests.captures.postgres.log_reading import capturing
+from tests.captures.source_tables import end_of_log
+from tests.runtime.logged_events import events
+from tests.servers.postgres import Database
+from tidemark.captures.contract.wakeup import Wakeup
+from tidemark.captures.postgres.log import column_batches
+from tidemark.protocol.batches import ARROW, HEAD
+from tidemark.protocol.changelog import ChangeLog
+from tidemark.protocol.changelog.models import QUARANTINE
+from tidemark.protocol.codec import split_captured
+from tidemark.protocol.environment import BATCHES
+from tidemark.runtime.changelog.documents.column_parts import column_parts
+from tidemark.runtime.changelog.writer import LogWriter
+from tidemark.runtime.sessions.output_cutter import ColumnBatch, OutputCutter
+
+Events = list[dict[str, Any]]
+
+
+class BothWays:
+    """Slots of a database from which changes are read both ways, each a moment before the first change.
+
+    Args:
+        folder: For change logs.
+        fewest: Rows of a table that are worth a batch.
+        options: Of the capture; ``resource`` of every table.
+
+    Attributes:
+        lines, batches: How many captured lines, and how many batches, came the last time that columns were offered.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        folder: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        *tables: str,
+        fewest: int = 1,
+        **options: Any,
+    ) -> None:
+        self._database, self._folder, self._monkeypatch = database, folder, monkeypatch
+        self._tables, self._options = tables, options
+        self.lines = self.batches = 0
+        monkeypatch.setattr(column_batches, "FEWEST", fewest)
+        monkeypatch.setattr(column_batches, "LINES", 0)
+        for offered in ("", ARROW):
+            with self._capturing(offered):
+                pass
+        end_of_log(database)  # After it both streams stand at one place.
+
+    def _capturing(self, offered: str) -> Any:
+        self._monkeypatch.setenv(BATCHES, offered)
+        slot = f"{self._database.name[-50:]}_{offered or 'lines'}"
+        return capturing(self._database, *self._tables, **{**self._options, "slot": slot})
+
+    def compare(self, limit: int = BATCH) -> list[Events]:
+        """The events of each table, once they are known to be the same both ways."""
+        end = end_of_log(self._database)
+        of_lines, of_columns = (self._committed(offered, end, limit) for offered in ("", ARROW))
+        _number_transactions(of_lines)
+        _number_transactions(of_columns)
+        for one, other in zip(of_lines, of_columns, strict=True):
+            assert len(one) == len(other)
+            differ = [_difference(*pair) for pair in zip(one, other, strict=True)]
+            assert not any(differ), next(filter(None, differ))
+        return of_lines
+
+    def _committed(self, offered: str, end: int, limit: int) -> list[Events]:
+        output: list[bytes] = []
+        wakeup = Wakeup()
+        with self._capturing(offered) as reader:
+            bindings = reader.source.followed.bindings
+            schemas = [(binding.document_schema, binding.key) for binding in bindings]
+            while not (reader.log.between_transactions and reader.log.position >= end):
+                output += reader.log.read(limit, 1, wakeup.descriptor).lines
+        wakeup.close()
+        if offered:
+            self.batches = sum(piece.startswith(HEAD) for piece in output)
+            self.lines = sum(piece.startswith(b'{"captured"') for piece in output)
+        return committed(self._folder / (offered or "lines"), output, schemas)
+
+
+def committed(folder: Path, output: Sequence[bytes], schemas: Sequence[tuple[Any, Sequence[str]]]) -> list[Events]:
+    """The events of a new change log of what a connector wrote, by table."""
+    names = [f"public/t{number}" for number in range(len(schemas))]
+    with LogWriter.open(folder, "test") as log:
+        bound = [log.bind(name, *schema) for name, schema in zip(names, schemas, strict=True)]
+        batch = log.begin()
+        for found in OutputCutter(batches=True).cut(b"".join(output)):
+            if isinstance(found, ColumnBatch):
+                parts = column_parts(found.line, found.body, batch.next_offset)
+                of = [bound[part.binding] for part in found.line.parts]
+                batch.add_columns(list(zip(of, parts, strict=True)), found.line.events)
+                continue
+            for line in found:
+                if (cut := split_captured(line)) is not None:
+                    batch.add(bound[cut[0]], [cut[1]])
+                    continue
+                said = orjson.loads(line)["sourcedSchema"]
+                number = said["binding"]
+                bound[number] = log.bind(names[number], said["documentSchema"], schemas[number][1])
+        log.commit(batch, {}, 1)
+    read = ChangeLog(folder)
+    kept_apart = list(events(read, QUARANTINE))
+    return [list(events(read, name)) for name in names] + [kept_apart]
+
+
+def _number_transactions(tables: Sequence[Events]) -> None:
+    """Puts numbers in the place of the first part of ``loc``: where a stream stood before a transaction.
+
+    It grows from each to the next. How far depends on when the server tells where its log ends.
+    """
+    placed = [event for events in tables for event in events if event["_loc"] is not None]
+    stood = {event["_offset"]: orjson.loads(event["_loc"]) for event in placed}
+    numbers = {first: number for number, first in enumerate(sorted({loc[0] for loc in stood.values()}))}
+    for event in placed:
+        _, *rest = stood[event["_offset"]]
+        event["_loc"] = [numbers[stood[event["_offset"]][0]], *rest]
+
+
+def _difference(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
+    """What differs, by what Python shows: 0.0 is not -0.0, and NaN is NaN."""
+    assert one.keys() == other.keys()
+    return [f"{name}: {one[name]!r}, {other[name]!r}" for name in one if repr(one[name]) != repr(other[name])]
