@@ -90,7 +90,7 @@ class PreparedCapture:
             self,
             environment={**self.environment, **_variables(variables)},
             redactor=Redactor(secrets.values | more.values),
-            spec=self.spec.model_copy(update={"config": config}),
+            spec=msgspec.structs.replace(self.spec, config=config),
         )
 
 
