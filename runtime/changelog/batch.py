@@ -42,8 +42,8 @@ ROW_OVERHEAD = 64
 QUEUED_BLOCKS = 2
 """Decoded blocks that may wait for the writing threads while another one is made."""
 
-WRITING_THREADS = QUEUED_BLOCKS + 1
-"""One for each block that is not written yet: a block that waits for its segment keeps no other one from a thread."""
+WRITING_THREADS = 2
+"""As many segments are compressed at once: each takes some 30 MB meanwhile."""
 
 OPEN_SEGMENTS = 100
 """Open files of a batch. Beyond it the oldest one is finished."""

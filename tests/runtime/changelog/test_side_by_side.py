@@ -20,24 +20,24 @@ T = TypeVar("T")
 
 
 class FirstWorkLast(ThreadPoolExecutor):
-    """Holds the first piece of work until the third one is done."""
+    """Holds the first piece of work until the second one is done."""
 
     def __init__(self) -> None:
         super().__init__(WRITING_THREADS)
         self._given = 0
-        self._others_done = Event()
+        self._second_done = Event()
 
     def submit(self, work: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         def held() -> T:
-            assert self._others_done.wait(60), "the third piece of work waits for the first"
+            assert self._second_done.wait(60), "the second piece of work waits for the first"
             return work(*args, **kwargs)
 
         self._given += 1
         if self._given == 1:
             return super().submit(held)
         future = super().submit(work, *args, **kwargs)
-        if self._given == 3:
-            future.add_done_callback(lambda _: self._others_done.set())
+        if self._given == 2:
+            future.add_done_callback(lambda _: self._second_done.set())
         return future
 
 
@@ -48,10 +48,10 @@ def test_a_segment_waits_for_none_of_another_collection(tmp_path: Path) -> None:
         batch = Batch(tmp_path, 1, 1, 0, threads)
         # Bound anew for each call, which ends the block before.
         batch.add(BoundCollection(schemas[0]), [order(1)])
-        batch.add(BoundCollection(schemas[0]), [order(2)])
-        batch.add(BoundCollection(schemas[1]), [order(3)])
+        batch.add(BoundCollection(schemas[1]), [order(2)])
         for schema in schemas:
             batch.add(BoundCollection(schema), [])
-        orders, others = batch.finish()
-    assert pq.read_table(tmp_path / orders.path).column("id").to_pylist() == [1, 2]
-    assert pq.read_table(tmp_path / others.path).column("id").to_pylist() == [3]
+        batch.add(BoundCollection(schemas[0]), [order(3)])
+        written = {segment.collection: tmp_path / segment.path for segment in batch.finish()}
+    assert pq.read_table(written[ORDERS]).column("id").to_pylist() == [1, 3]
+    assert pq.read_table(written[OTHERS]).column("id").to_pylist() == [2]
