@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ class BothWays:
 
     Attributes:
         lines, batches: How many captured lines, and how many batches, came the last time that columns were offered.
+        breaks: How often the connection broke.
     """
 
     def __init__(
@@ -51,7 +53,7 @@ class BothWays:
     ) -> None:
         self._database, self._folder, self._monkeypatch = database, folder, monkeypatch
         self._tables, self._options = tables, options
-        self.lines = self.batches = 0
+        self.lines = self.batches = self.breaks = 0
         monkeypatch.setattr(column_batches, "FEWEST", fewest)
         monkeypatch.setattr(column_batches, "LINES", 0)
         for offered in ("", ARROW):
@@ -64,10 +66,16 @@ class BothWays:
         slot = f"{self._database.name[-50:]}_{offered or 'lines'}"
         return capturing(self._database, *self._tables, **{**self._options, "slot": slot})
 
-    def compare(self, limit: int = BATCH) -> list[Events]:
-        """The events of each table, once they are known to be the same both ways."""
+    def compare(self, limit: int = BATCH, *, breaks: bool = False) -> list[Events]:
+        """The events of each table, once they are known to be the same both ways.
+
+        Args:
+            limit: Of each read.
+            breaks: The connection of columns breaks after each read that brings rows and ends inside of a transaction.
+        """
         end = end_of_log(self._database)
-        of_lines, of_columns = (self._committed(offered, end, limit) for offered in ("", ARROW))
+        of_lines = self._committed("", end, limit)
+        of_columns = self._committed(ARROW, end, limit, breaks=breaks)
         _number_transactions(of_lines)
         _number_transactions(of_columns)
         for one, other in zip(of_lines, of_columns, strict=True):
@@ -76,14 +84,19 @@ class BothWays:
             assert not any(differ), next(filter(None, differ))
         return of_lines
 
-    def _committed(self, offered: str, end: int, limit: int) -> list[Events]:
+    def _committed(self, offered: str, end: int, limit: int, *, breaks: bool = False) -> list[Events]:
         output: list[bytes] = []
         wakeup = Wakeup()
         with self._capturing(offered) as reader:
             bindings = reader.source.followed.bindings
             schemas = [(binding.document_schema, binding.key) for binding in bindings]
             while not (reader.log.between_transactions and reader.log.position >= end):
-                output += reader.log.read(limit, 1, wakeup.descriptor).lines
+                made = reader.log.read(limit, 1, wakeup.descriptor).lines
+                output += made
+                if breaks and made and not reader.log.between_transactions:
+                    self.breaks += 1
+                    reader.log.close()
+                    reader.reconnect(time.monotonic() + 60)
         wakeup.close()
         if offered:
             self.batches = sum(piece.startswith(HEAD) for piece in output)

@@ -81,6 +81,33 @@ def test_a_capture_that_was_killed_goes_on_with_what_is_left(database: Database)
         assert second.rows() == table_rows(database) and len(second.documents) == 1000
 
 
+def catch_up(capture: Session, database: Database) -> None:
+    end = end_of_log(database)
+    capture.until(lambda c: parse_lsn(c.state["cursor"]) >= end)
+
+
+def test_changes_come_as_columns_while_there_are_many(database: Database) -> None:
+    prepare(database, USERS, FILL)
+    state = None
+    for number in range(2):
+        with session(endpoint(database), BOUND, state, env=OFFERED) as capture:
+            capture.until(Session.done)
+            prepare(
+                database,
+                f"UPDATE users SET name = 'new {number}'",
+                "INSERT INTO users SELECT i, 'more' FROM generate_series(1001, 1500) i",
+                "DELETE FROM users WHERE id > 1000",
+                "UPDATE users SET name = 'single' WHERE id = 7",
+            )
+            catch_up(capture, database)
+            changes = [doc for _, doc in capture.documents if "snapshot" not in doc["_meta"]["source"]]
+            places = [doc["_meta"]["source"]["loc"] for doc in changes]
+            assert [doc["_meta"]["op"] for doc in changes] == [*"u" * 1000, *"c" * 500, *"d" * 500, "u"]
+            assert places == sorted(places) and capture.batches.of_log >= 1900
+            assert {doc["name"] for doc in changes[:1000]} == {f"new {number}"}
+            state = capture.state
+
+
 def test_columns_that_come_and_go_during_the_scan(database: Database) -> None:
     prepare(database, USERS, FILL)
     config = endpoint(database, backfill={"chunk_rows": 50, "max_rate": "500 rows"})

@@ -139,3 +139,21 @@ def test_columns_that_come_and_go(database: Database, tmp_path: Path, monkeypatc
     )
     found, _ = both.compare()
     assert len(found) == 800 and both.batches >= 4
+
+
+def test_a_transaction_in_which_the_connection_breaks(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    execute(database, "CREATE TABLE t (id int PRIMARY KEY, note text)", "CREATE TABLE u (id int PRIMARY KEY)")
+    both = BothWays(database, tmp_path, monkeypatch, "t", "u")
+    execute(
+        database,
+        "BEGIN",
+        "INSERT INTO t SELECT i, repeat('note ', 40) || i FROM generate_series(1, 9000) i",
+        "INSERT INTO u SELECT generate_series(1, 100)",
+        "UPDATE t SET id = -id WHERE id > 7000",
+        "COMMIT",
+        "DELETE FROM u",
+    )
+    of_t, of_u, _ = both.compare(limit=1, breaks=True)
+    assert (len(of_t), len(of_u)) == (9000 + 2 * 2000, 200) and both.batches > both.breaks > 1
