@@ -74,12 +74,16 @@ class HiddenSet:
             tracked: Tables whose keys were recorded throughout the transaction, touched or not. The keys of a table
                 that is neither here nor in ``touched`` are unknown.
         """
-        if touched is None or txn in self._transactions or self._held + _size(touched) > self._limit:
+        if touched is None or txn in self._transactions or (touched and self._held + _size(touched) > self._limit):
             touched, tracked = _UNKNOWN, frozenset()
-        self._amend(touched, tracked)
+        if touched or not self._known <= tracked:
+            self._amend(touched, tracked)
+        else:  # Nearly always, and there may be very many: earlier transactions stay as they are.
+            self._known = tracked
         self._remove(txn)
         self._transactions[txn] = HiddenTransaction(txn, dict(touched), tracked)
-        self._held += _size(touched)
+        if touched:
+            self._held += _size(touched)
 
     def purge(self, fence: Fence) -> None:
         """Removes the transactions that the fence shows: every later snapshot shows them too."""
@@ -125,7 +129,7 @@ class HiddenSet:
 
     def _remove(self, txn: TransactionId) -> None:
         removed = self._transactions.pop(txn, None)
-        if removed is not None:
+        if removed is not None and removed.touched:
             self._held -= _size(removed.touched)
 
 

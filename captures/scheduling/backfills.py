@@ -139,10 +139,11 @@ class Backfills:
         """Takes note of what the log touched."""
         unfinished = {backfill.table.binding for backfill in self.unfinished}
         for transaction in transactions:
-            for binding in unfinished - transaction.tracked:
-                self.tables[binding].ranges.truncate()  # Its keys were not recorded: treat every row as touched.
-            for binding in unfinished & transaction.touched.keys() & transaction.tracked:
-                self.tables[binding].ranges.observe_all(transaction.touched[binding])
+            if unfinished:
+                for binding in unfinished - transaction.tracked:
+                    self.tables[binding].ranges.truncate()  # Its keys were not recorded: treat every row as touched.
+                for binding in unfinished & transaction.touched.keys() & transaction.tracked:
+                    self.tables[binding].ranges.observe_all(transaction.touched[binding])
             tracked = self._names[transaction.tracked]
             touched_tables = {str(binding): keys for binding, keys in transaction.touched.items()}
             self.hidden.add(transaction.txn, touched_tables, tracked)

@@ -130,11 +130,12 @@ def _meta(
         places = [place + later for place, later in zip(places, second, strict=True)]
     if transactions[0] is transactions[-1]:
         one = transactions[0]
-        before, after = one.before, one.after
-        ts_ms, txid = [one.milliseconds] * len(of), [one.txid] * len(of)
+        before, after = f"[{one.since},", f",{one.begin.commit_lsn},"
         loc = [f"{before}{lsn}{after}{place}]" for lsn, place in zip(lsns, places, strict=True)]
+        ts_ms, txid = [one.milliseconds] * len(of), [str(one.begin.xid)] * len(of)
     else:
-        ts_ms, txid = [each.milliseconds for each in transactions], [each.txid for each in transactions]
-        stands = zip(transactions, lsns, places, strict=True)
-        loc = [f"{each.before}{lsn}{each.after}{place}]" for each, lsn, place in stands]
+        begins = [each.begin for each in transactions]
+        stands = zip(transactions, lsns, begins, places, strict=True)
+        loc = [f"[{each.since},{lsn},{begin.commit_lsn},{place}]" for each, lsn, begin, place in stands]
+        ts_ms, txid = [each.milliseconds for each in transactions], [str(begin.xid) for begin in begins]
     return LogMeta(n, events.op, ts_ms, loc, txid, events.before, events.unchanged)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from tidemark.backfill.keys import Key
 from tidemark.captures.contract.causes import PARTIAL_ROWS
 from tidemark.captures.contract.log import LogBatch, Transaction
@@ -12,9 +10,8 @@ from tidemark.captures.postgres.log.connection import POSTGRES_EPOCH
 from tidemark.captures.postgres.log.pgoutput import Begin
 
 
-@dataclass(slots=True, eq=False)
 class OpenTransaction:
-    """What the changes of a transaction have in common.
+    """What the changes of a transaction have in common. There may be one for each change, so it costs little to make.
 
     Args:
         begin: Its Begin message.
@@ -25,42 +22,37 @@ class OpenTransaction:
     Attributes:
         dirty: It changed captured tables.
         milliseconds: When it was committed, since 1970.
-        before, after: What stands around a change's LSN in ``loc``.
-        txid: Its id, as a text.
     """
 
-    begin: Begin
-    number: int
-    since: int
-    told: Transaction
-    dirty: bool = False
-    milliseconds: int = field(init=False)
-    before: str = field(init=False)
-    after: str = field(init=False)
-    txid: str = field(init=False)
-    _source: tuple[bytes, bytes, bytes, bytes] = field(init=False)
-    _given_up: set[int] = field(default_factory=set, init=False)
+    __slots__ = ("_given_up", "_source", "begin", "dirty", "milliseconds", "number", "since", "told")
 
-    def __post_init__(self) -> None:
-        self.milliseconds = self.begin.commit_time // 1000 + POSTGRES_EPOCH * 1000
-        self.before = f"[{self.since},"
-        self.after = f",{self.begin.commit_lsn},"
-        self.txid = str(self.begin.xid)
-        self._source = (
-            b'{"ts_ms":%d,' % self.milliseconds,
-            b',"loc":[%d,' % self.since,
-            b",%d," % self.begin.commit_lsn,
-            b'],"txid":%d}' % self.begin.xid,
-        )
+    def __init__(self, begin: Begin, number: int, since: int, told: Transaction) -> None:
+        self.begin = begin
+        self.number = number
+        self.since = since
+        self.told = told
+        self.dirty = False
+        self.milliseconds = begin.commit_time // 1000 + POSTGRES_EPOCH * 1000
+        self._source: tuple[bytes, bytes, bytes, bytes] | None = None
+        self._given_up: set[int] | None = None
 
     def source(self, origin: bytes, lsn: int, place: int) -> bytes:
         """The JSON of ``_meta.source`` of a change; ``origin`` are its members that name the table."""
+        if self._source is None:
+            self._source = (
+                b'{"ts_ms":%d,' % self.milliseconds,
+                b',"loc":[%d,' % self.since,
+                b",%d," % self.begin.commit_lsn,
+                b'],"txid":%d}' % self.begin.xid,
+            )
         start, since, commit, end = self._source
         return b"%b%b%b%d%b%d%b" % (start, origin, since, lsn, commit, place, end)
 
     def add_incomplete(self, binding: int, key: Key, batch: LogBatch, limit: int) -> None:
         """The missing columns under this key are unknown downstream: the row must be read again."""
         incomplete = self.told.incomplete
+        if self._given_up is None:
+            self._given_up = set()
         if binding in self._given_up:
             return
         incomplete.append((binding, key))
