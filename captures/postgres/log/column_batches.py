@@ -11,13 +11,16 @@ from tidemark.captures.postgres.rows.generated_source import MISFITS
 from tidemark.captures.postgres.rows.log_columns import Events
 from tidemark.captures.postgres.tables.table_contract import BoundRelation
 from tidemark.captures.rows.log_parts import LogMeta, LogPart
-from tidemark.protocol.batches import Meta, Part, batch_line
+from tidemark.protocol.batches import MOST_BYTES, Meta, Part, batch_line
 
 FEWEST = 32
 """Rows of a table among those that are added, on average: fewer cost less as lines."""
 
 LINES = 8
 """So many times rows of a table are not taken after some that could not be: there may be more such rows."""
+
+MOST_TEXT = MOST_BYTES // 2
+"""Bytes of messages and JSON in a batch. The rest is for what Arrow has beside texts."""
 
 Row = tuple[BoundRelation, bytes, int, int, OpenTransaction]
 """Relation, message, LSN, place in the record, transaction."""
@@ -32,6 +35,7 @@ class ColumnBatches:
     def __init__(self) -> None:
         self._parts: dict[int, tuple[BoundRelation, LogPart]] = {}
         self._events = 0
+        self._size = 0
 
     def add(self, rows: Sequence[Row]) -> list[Incomplete] | None:
         """Adds rows, in their order. None, and nothing is added, if they are to be lines."""
@@ -48,6 +52,10 @@ class ColumnBatches:
             except MISFITS:
                 relation.lines_left = LINES
                 return None
+        size = sum(map(len, messages)) + sum(events.json_size for _, _, events in decoded)
+        if self._size + size > MOST_TEXT:
+            return None
+        self._size += size
         counts = _counts(len(rows), [[of[at] for at in events.of] for _, of, events in decoded if events.of])
         incomplete: list[Incomplete] = []
         for relation, of, events in decoded:
@@ -67,7 +75,7 @@ class ColumnBatches:
             streams.append(gathered.stream())
             meta = Meta(json=relation.decoder.columns.json)
             parts.append(Part(binding, "log", len(gathered), len(streams[-1]), meta))
-        events, self._parts, self._events = self._events, {}, 0
+        events, self._parts, self._events, self._size = self._events, {}, 0, 0
         return [batch_line(parts, events), *streams]
 
     def _takes(self, relations: dict[BoundRelation, Sequence[int]]) -> bool:

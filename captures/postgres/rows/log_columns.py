@@ -56,6 +56,7 @@ class Events:
         unchanged: JSON of the names of columns without a value; None if there are none.
         of: The message of each event, counted from 0; None if each of them is one event.
         incomplete: Messages that brought a row to another key without all of its columns, and the key.
+        json_size: Bytes of JSON, which may be far more than the messages have.
     """
 
     columns: list[list[str | None]]
@@ -64,6 +65,7 @@ class Events:
     unchanged: list[str | None] | None
     of: list[int] | None
     incomplete: list[tuple[int, bytes]]
+    json_size: int = 0
 
 
 class _Event(NamedTuple):
@@ -126,6 +128,10 @@ class LogColumns:
         for place, (sent, texts) in enumerate(zip(self._sent, events.columns, strict=True)):
             if sent.convert is not None:
                 events.columns[place] = _converted(sent, texts)
+        of_json = [events.columns[place] for place in self.json]
+        events.json_size = sum(map(_size, of_json)) + _size(events.before or ())
+        if events.json_size > LARGE_ROW:
+            raise Unusual("rows that are large as JSON")
         return events
 
     def _usual(self, messages: Sequence[bytes]) -> Events | None:
@@ -191,6 +197,10 @@ class LogColumns:
         if unchanged is not None and self._keeps_apart:
             raise Unusual("a row that a consumer may know in part")
         return [*deletion, _Event(_OPS[kind], row, before, unchanged)]
+
+
+def _size(texts: Sequence[str | None]) -> int:
+    return sum(map(len, filter(None, texts)))
 
 
 def _converted(sent: SentTexts, texts: list[str | None]) -> list[str | None]:

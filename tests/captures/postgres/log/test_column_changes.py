@@ -157,3 +157,18 @@ def test_a_transaction_in_which_the_connection_breaks(
     )
     of_t, of_u, _ = both.compare(limit=1, breaks=True)
     assert (len(of_t), len(of_u)) == (9000 + 2 * 2000, 200) and both.batches > both.breaks > 1
+
+
+def test_rows_that_are_large_as_json_only(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "a" * 60
+    execute(database, f"CREATE TYPE wide AS ({name} int)", "CREATE TABLE t (id int PRIMARY KEY, many wide[])")
+    both = BothWays(database, tmp_path, monkeypatch, "t")
+    filled = "array_fill(ROW(1)::wide, ARRAY[{}])"
+    execute(
+        database,
+        f"INSERT INTO t SELECT i, {filled.format(3)} FROM generate_series(1, 100) i",
+        f"INSERT INTO t VALUES (101, {filled.format(150_000)})",
+        f"INSERT INTO t SELECT i, {filled.format(3)} FROM generate_series(102, 200) i",
+    )
+    found, _ = both.compare(limit=1)
+    assert len(found) == 200 and (both.batches, both.lines) == (2, 1)
