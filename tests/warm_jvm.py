@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from tests.servers.spark_python import preload
+
 SHARED = pytest.mark.xdist_group("warm_jvm")
 """Tests that use it share it in a run over several processes as well."""
 
@@ -46,6 +48,7 @@ def warm_jvm() -> Mapping[str, str]:
     with output.open("wb") as said, pytest.MonkeyPatch.context() as environment:
         environment.setenv("SPARK_SUBMIT_OPTS", options)
         environment.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+        preload(environment)
         gateway: Any = launch_gateway(popen_kwargs={"stdout": said, "stderr": said})  # type: ignore[no-untyped-call]
 
     def end() -> None:

@@ -8,10 +8,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.examples import ALL
+from tests.servers.spark_python import preload
 from tests.spark_sink.log_builder import LogBuilder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_UNCOMPILED = {} if ALL else {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""Java code for each query of a few rows is a quarter of what it costs. Commands and `make soak` have it compiled."""
 
 
 @pytest.fixture(scope="session")
@@ -19,7 +24,9 @@ def spark() -> Iterator[SparkSession]:
     from tidemark import register
     from tidemark.spark_sink.spark.session import open_session
 
-    session, _ = open_session(None, {"spark.app.name": "tidemark tests"})
+    with pytest.MonkeyPatch.context() as environment:
+        preload(environment)
+        session, _ = open_session(None, {"spark.app.name": "tidemark tests", **_UNCOMPILED})
     register(session)
     yield session
     session.stop()

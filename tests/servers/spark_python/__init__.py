@@ -1,0 +1,13 @@
+"""Where ``sitecustomize`` is: in the ``PYTHONPATH`` of a JVM, which hands it to the workers of Python."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+def preload(environment: pytest.MonkeyPatch) -> None:
+    """Has the workers of a JVM that is started with the environment forked from processes that have imported all."""
+    environment.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
