@@ -24,7 +24,7 @@ def engine(request: pytest.FixtureRequest) -> Engine:
 
 def capture_of(engine: Engine, folder: Path, grace: int) -> Capture:
     """A capture that waits for a missing table for ``grace`` seconds."""
-    command = warm_command("tests.captures.impatient", str(grace), engine.module)
+    command = warm_command("tests.captures.impatient", str(grace), "0.2", engine.module)
     return Capture(folder, engine.database, engine.config(), {"command": command}, [f"{engine.schema}.*"])
 
 
