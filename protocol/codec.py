@@ -43,8 +43,15 @@ def captured_prefix(binding: int) -> bytes:
 def encode(message: Message) -> bytes:
     """One line, newline included. An absent part is left out; nothing outside the protocol is written."""
     # Only the top level: nulls deeper down belong to raw JSON (in a state patch they remove a member).
-    body = {name: part for name, part in msgspec.to_builtins(message).items() if part is not None}
+    body = {name: part for name, part in msgspec.to_builtins(message, enc_hook=_text).items() if part is not None}
     return orjson.dumps({message.kind: body}, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def _text(value: Any) -> str:
+    """A text of a class of its own as what it is. Raises TypeError for what is no text."""
+    if not isinstance(value, str):
+        raise TypeError(f"{type(value).__name__} is not JSON")
+    return value[:]
 
 
 def decode_request(line: bytes) -> Request:

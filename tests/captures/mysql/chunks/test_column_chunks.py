@@ -176,6 +176,8 @@ def test_a_chunk_of_many_bytes_ends_early(binlog_database: Database) -> None:
     with both(binlog_database, chunk_bytes=64 * 1024) as (columns, _):
         keys: list[bytes] = []
         chunks = list(columns.chunks(2000))
+        if not len(chunks[-1].rows):
+            chunks.pop()  # The one before ended with the last row, and could not know it.
         for chunk in chunks:
             assert isinstance(chunk.rows, ColumnRows) and chunk.rows.size < 512 * 1024
             keys += chunk.rows.keys
