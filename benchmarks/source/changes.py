@@ -11,7 +11,6 @@ alternate. At the end the logs of both forms are compared, row by row.
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
 import subprocess
 import sys
@@ -24,6 +23,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from benchmarks.processor_time import Spent, spent
+from benchmarks.source.first_capture import capture_until_caught_up
 from benchmarks.source.postgres_server import config, published_table
 from tidemark.demo.servers.postgres_server import PostgresServer
 from tidemark.protocol.batches import ARROW
@@ -71,7 +71,7 @@ def _prepare(running: PostgresServer, folder: Path, slot: str, form: str) -> Non
     tables = [{"table": "public.bench", "scan": "none"}]
     capture = {"capture": "bench", "connector": connector, "log": "./bench.log", "tables": tables}
     (folder / "capture.yaml").write_text(yaml.safe_dump(capture))
-    _capture(folder)
+    capture_until_caught_up(folder)
 
 
 def _change(session: psycopg.Connection, changes: int, each: int) -> str:
@@ -103,18 +103,8 @@ def _received(running: PostgresServer, slot: str, end: str) -> Spent:
 
 def _captured(running: PostgresServer, folder: Path) -> Spent:
     with spent(running) as found:
-        _capture(folder)
+        capture_until_caught_up(folder)
     return found
-
-
-def _capture(folder: Path) -> None:
-    subprocess.run(
-        [sys.executable, "-m", "tidemark.runtime", "capture", "capture.yaml", "--until-caught-up"],
-        cwd=folder,
-        check=True,
-        stdout=subprocess.DEVNULL,
-        env={**os.environ, "LOG_LEVEL": "warn"},
-    )
 
 
 def _report(taken: dict[str, list[Spent]], changes: int) -> None:

@@ -142,14 +142,19 @@ def _captured(source: Source, endpoint: dict[str, Any], folder: Path, batches: s
     capture = {"capture": "bench", "connector": connector, "log": "./bench.log", "tables": [{"table": source.table}]}
     (folder / "capture.yaml").write_text(yaml.safe_dump(capture))
     with spent(source.server) as found:
-        subprocess.run(
-            [sys.executable, "-m", "tidemark.runtime", "capture", "capture.yaml", "--until-caught-up"],
-            cwd=folder,
-            check=True,
-            stdout=subprocess.DEVNULL,
-            env={**os.environ, "LOG_LEVEL": "warn"},
-        )
+        capture_until_caught_up(folder)
     return found
+
+
+def capture_until_caught_up(folder: Path) -> None:
+    """Runs the capture of ``capture.yaml`` in a folder. Raises CalledProcessError if it fails."""
+    subprocess.run(
+        [sys.executable, "-m", "tidemark.runtime", "capture", "capture.yaml", "--until-caught-up"],
+        cwd=folder,
+        check=True,
+        stdout=subprocess.DEVNULL,
+        env={**os.environ, "LOG_LEVEL": "warn"},
+    )
 
 
 def _report(taken: dict[str, list[Spent]], rows: int) -> None:

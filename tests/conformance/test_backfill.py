@@ -5,8 +5,12 @@ from __future__ import annotations
 import threading
 from random import Random
 
+import pytest
+
 from tests.captures.session import Json, Session
 from tests.conformance.engine import Engine
+from tidemark.protocol.batches import ARROW
+from tidemark.protocol.environment import BATCHES
 
 
 def snapshot_ids(documents: list[tuple[int, Json]], binding: int = 0) -> list[int]:
@@ -46,7 +50,8 @@ def test_documents_have_the_members_that_their_schema_names(engine: Engine) -> N
     assert schema["properties"].keys() == capture.documents[0][1].keys() == {"_meta", "id", "name"}
 
 
-def test_rows_that_change_while_they_are_read(engine: Engine) -> None:
+@pytest.mark.parametrize("form", ["lines", ARROW])
+def test_rows_that_change_while_they_are_read(engine: Engine, form: str) -> None:
     engine.users()
     stop = threading.Event()
 
@@ -65,7 +70,8 @@ def test_rows_that_change_while_they_are_read(engine: Engine) -> None:
 
     writer = threading.Thread(target=write)
     try:
-        with engine.capture(engine.bindings("users"), backfill={"chunk_rows": 10}) as capture:
+        offered = {BATCHES: form} if form == ARROW else {}
+        with engine.capture(engine.bindings("users"), backfill={"chunk_rows": 10}, env=offered) as capture:
             capture.until(lambda c: len(c.documents) > 10)
             writer.start()
             capture.until(lambda c: c.done() and len(c.documents) > 1500)
@@ -74,6 +80,7 @@ def test_rows_that_change_while_they_are_read(engine: Engine) -> None:
             engine.until_equal(capture, "users")
             read = snapshot_ids(capture.documents)
             assert len(read) == len(set(read))
+            assert (capture.batches.count > 50) is (form == ARROW)
     finally:
         stop.set()
         if writer.is_alive():

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.runtime.capture_folder import is_running
+from tests.servers.deadline import wait_until
 from tidemark.runtime.connector.early_starts import EarlyStarts
 from tidemark.runtime.connector.interface import RunningConnector
 from tidemark.runtime.connector.process import ProcessConnector
@@ -27,13 +27,13 @@ def early(tmp_path: Path) -> EarlyStarts:
 
 def started(folder: Path, count: int) -> list[int]:
     """The ids of so many processes, in the order in which they started."""
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while time.monotonic() < deadline:
-        found = (folder / "started").read_text().split() if (folder / "started").exists() else []
-        if len(found) == count:
-            return [int(pid) for pid in found]
-        time.sleep(0.01)
-    raise AssertionError(f"{count} processes should have started")
+    said = folder / "started"
+
+    def found() -> list[int]:
+        pids = said.read_text().split() if said.exists() else []
+        return [int(pid) for pid in pids] if len(pids) == count else []
+
+    return wait_until(found, DEADLINE_SECONDS, f"{count} processes have started")
 
 
 def said_by(running: RunningConnector) -> int:

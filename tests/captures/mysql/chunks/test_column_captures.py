@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
-from random import Random
 from typing import Any
 
 from tests.captures.mysql.column_chunks import table_rows
@@ -23,41 +21,6 @@ FILL = "INSERT INTO users SELECT seq, concat('name ', seq) FROM seq_1_to_1000"
 def caught_up(capture: Session, database: Database, query: str = "SELECT id, name FROM users") -> bool:
     """Whether the backfill is over, and everything that was committed came."""
     return capture.done() and capture.rows() == table_rows(database, query)
-
-
-def test_rows_that_change_while_they_are_read(binlog_database: Database) -> None:
-    database = binlog_database
-    run(database, USERS, FILL)
-    stop = threading.Event()
-
-    def write() -> None:
-        random = Random(1)
-        with database.connect(autocommit=False) as connection, connection.cursor() as cursor:
-            for number in range(1001, 4001):
-                old, some = random.randint(1, number), random.randint(1, number)
-                cursor.execute(f"UPDATE users SET name = 'n {number}' WHERE id BETWEEN {some} AND {some + 5}")
-                cursor.execute(f"DELETE FROM users WHERE id = {old}")
-                cursor.execute(f"UPDATE users SET id = {-number} WHERE id = {some}")
-                cursor.execute(f"INSERT INTO users VALUES ({number}, 'new'), ({old}, 'again')")
-                connection.commit()
-                if stop.is_set():
-                    return
-
-    writer = threading.Thread(target=write)
-    config = {**database.config(), "backfill": {"chunk_rows": 10}}
-    try:
-        with session(config, bindings(f"{database.name}.users"), env=OFFERED, command=COMMAND) as capture:
-            capture.until(lambda c: len(c.documents) > 10)
-            writer.start()
-            capture.until(Session.done)
-            stop.set()
-            writer.join()
-            capture.until(lambda c: caught_up(c, database))
-            assert capture.batches.count > 50
-    finally:
-        stop.set()
-        if writer.is_alive():
-            writer.join()
 
 
 def test_rows_that_the_log_gave_are_left_out_of_a_batch(binlog_database: Database) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from random import Random
-
 from tests.captures.postgres.chunks.test_chunk_emission import WALSENDER, command, let_it_work, wait_for_a_chunk
 from tests.captures.session import Session, bindings, session
 from tests.captures.source_tables import BOUND, FILL, end_of_log, endpoint, prepare, table_rows
@@ -32,42 +29,6 @@ def test_rows_that_the_log_gave_are_left_out_of_a_batch(database: Database) -> N
         assert capture.rows() == table_rows(database)
         assert before and capture.batches.count > before and capture.batches.left_out == 4
         assert len(capture.documents) == 1000 + 996 + 4
-
-
-def test_rows_that_change_while_they_are_read(database: Database) -> None:
-    prepare(database, USERS, FILL)
-    stop = threading.Event()
-
-    def write() -> None:
-        random = Random(1)
-        with database.connect(autocommit=False) as connection:
-            for number in range(1001, 4001):
-                old, some = random.randint(1, number), random.randint(1, number)
-                connection.execute(f"UPDATE users SET name = 'n {number}' WHERE id BETWEEN {some} AND {some + 5}")
-                connection.execute(f"DELETE FROM users WHERE id = {old}")
-                connection.execute(f"UPDATE users SET id = {-number} WHERE id = {some}")
-                connection.execute(f"INSERT INTO users VALUES ({number}, 'new'), ({old}, 'again')")
-                connection.commit()
-                if stop.is_set():
-                    return
-
-    writer = threading.Thread(target=write)
-    config = endpoint(database, backfill={"chunk_rows": 10})
-    try:
-        with session(config, BOUND, env=OFFERED) as capture:
-            capture.until(lambda c: len(c.documents) > 10)
-            writer.start()
-            capture.until(Session.done)
-            stop.set()
-            writer.join()
-            end = end_of_log(database)
-            capture.until(lambda c: c.done() and parse_lsn(c.state["cursor"]) >= end)
-            assert capture.rows() == table_rows(database)
-            assert capture.batches.count > 50
-    finally:
-        stop.set()
-        if writer.is_alive():
-            writer.join()
 
 
 def test_a_capture_that_was_killed_goes_on_with_what_is_left(database: Database) -> None:
