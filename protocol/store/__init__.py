@@ -1,0 +1,5 @@
+"""Where a change log and kept tables lie: a directory or an object store, behind one small interface."""
+
+from tidemark.protocol.store.store import Entry, Store, Upload
+
+__all__ = ["Entry", "Store", "Upload"]
