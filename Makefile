@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python -m
 INSTALLED := $(VENV)/.installed
-DELTA := .venv-delta
+DELTA := $(VENV)/delta
 # There are jars for this one.
 DELTA_PYSPARK := 4.2.0
 
@@ -42,7 +42,7 @@ test-fast: setup ## Run what needs no server but one PostgreSQL, and no Spark (A
 test-newest: ## Run the demo and the fast tests on the newest Python of this machine (or PYTHON), in a clone
 	@PYTHON="$(if $(filter file,$(origin PYTHON)),,$(PYTHON))" .ci/newest-python
 
-delta: $(DELTA)/.installed ## Make .venv-delta, for the tests that need Delta Lake for Spark
+delta: $(DELTA)/.installed ## Install the PySpark that Delta Lake for Spark needs, for its tests
 
 soak: setup ## Change tables at random while they are captured, for SOAK_SECONDS (600), and try all of what test samples
 	TIDEMARK_TEST_SECONDS=$(SOAK_SECONDS) TIDEMARK_TEST_SEED=$${TIDEMARK_TEST_SEED:-$$$$} $(RUN) pytest --numprocesses 2 \
@@ -90,12 +90,12 @@ $(INSTALLED): pyproject.toml constraints.txt | python
 	@$(RUN) pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
-$(DELTA)/.installed: pyproject.toml constraints.txt tests/spark_sink/engine/delta_session.py | python java
-	@"$(PYTHON)" -m venv $(DELTA)
-	@grep -v '^pyspark==' constraints.txt >$(DELTA)/constraints.txt
-	@$(DELTA)/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(DELTA)/constraints.txt \
-		--editable '.[dev]' "pyspark==$(DELTA_PYSPARK)"
-	@$(DELTA)/bin/python -m tests.spark_sink.engine.delta_session >$(DELTA)/session.log 2>&1 || { cat $(DELTA)/session.log; exit 1; }
+# That PySpark and no more: all else is found in .venv.
+$(DELTA)/.installed: $(INSTALLED) tests/spark_sink/engine/delta_session.py | java
+	@rm -rf $(DELTA)
+	@$(RUN) pip install --quiet --disable-pip-version-check --no-deps --target $(DELTA) "pyspark==$(DELTA_PYSPARK)"
+	@PYTHONPATH=$(DELTA) $(RUN) tests.spark_sink.engine.delta_session >$(DELTA)/session.log 2>&1 \
+	  || { cat $(DELTA)/session.log; exit 1; }
 	@touch $@
 
 # A JVM loads Spark from it in half the time.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,18 +12,20 @@ import pytest
 from tests.missing import lacks
 
 ROOT = Path(__file__).parents[2]
-PYTHON = ROOT / ".venv-delta/bin/python"
+PYSPARK = ROOT / ".venv/delta"
+"""Another PySpark alone: all else is this environment's."""
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 def test_tables_are_kept_by_the_merge_of_delta_lake_for_spark(tmp_path: Path) -> None:
-    if not PYTHON.exists():
-        pytest.skip(lacks("there is no .venv-delta", "make delta"))
+    if not (PYSPARK / ".installed").exists():
+        pytest.skip(lacks("there is no PySpark that Delta Lake for Spark comes for", "make delta"))
     # This environment's Spark is another one.
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_", "SPARK_"))}
+    environment["PYTHONPATH"] = str(PYSPARK)
     command = [
-        str(PYTHON),
+        sys.executable,
         "-m",
         "pytest",
         "-p",
