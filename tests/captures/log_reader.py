@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
+from tests.servers.deadline import PATIENCE
 from tidemark.captures.contract.log import LogBatch, LogStream, Transaction
 from tidemark.captures.contract.source import Source
 from tidemark.captures.contract.table_changes import Consequence
@@ -114,6 +115,7 @@ class LogReader(Generic[S, L]):
 
     def until(self, condition: Callable[[], Any], seconds: float = 60, limit: int = BATCH) -> None:
         """Reads until ``condition`` holds."""
+        seconds *= PATIENCE
         deadline = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < deadline, f"{len(self.documents)} documents after {seconds} s"

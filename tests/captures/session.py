@@ -22,7 +22,7 @@ import msgspec
 
 from tests.captures.column_batches import Batches
 from tests.captures.column_identities import Document, LoggedColumns, Replayed, State
-from tests.servers.deadline import pause
+from tests.servers.deadline import PATIENCE, pause
 from tests.warm_process import WarmProcess, is_warm
 from tidemark.captures.mysql.database import MysqlDatabase
 from tidemark.captures.postgres.database import PostgresDatabase
@@ -151,6 +151,7 @@ class Session:
         count from their checkpoint on. Some conditions compare whole tables: those are looked at less often, and
         messages are taken meanwhile.
         """
+        seconds *= PATIENCE
         deadline = time.monotonic() + seconds
         while True:
             asked = time.monotonic()
@@ -188,6 +189,7 @@ class Session:
 
     def skim(self, last: bytes, seconds: float = 60) -> Skimmed:
         """Takes messages up to the document that holds ``last``, and keeps none of the documents before it."""
+        seconds *= PATIENCE
         deadline = time.monotonic() + seconds
         seen = Skimmed()
         while True:
@@ -204,6 +206,7 @@ class Session:
 
     def finish(self, seconds: float = 60) -> int:
         """Takes everything until the process ends, and returns its exit status."""
+        seconds *= PATIENCE
         deadline = time.monotonic() + seconds
         while (line := self._lines.get(timeout=max(0.0, deadline - time.monotonic()))) is not None:
             self._take(line, acknowledge=True)

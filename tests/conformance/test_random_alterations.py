@@ -22,7 +22,7 @@ SECONDS = float(os.environ.get("TIDEMARK_TEST_SECONDS", "5"))
 
 ROWS = 400
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(SECONDS + 120)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(SECONDS + 900)]
 
 
 class Alterations:

@@ -24,7 +24,6 @@ def demo(directory: Path, rows: int) -> list[str]:
     return [*TIDEMARK, "demo", "--directory", str(directory), "--rows", str(rows)]
 
 
-@pytest.mark.timeout(400)
 def test_source_and_lake_are_equal_after_a_kill(tmp_path: Path) -> None:
     directory = tmp_path / "the demo"
     ended = subprocess.run(demo(directory, 20_000), capture_output=True, text=True, check=False, timeout=380)

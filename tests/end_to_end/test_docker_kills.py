@@ -20,7 +20,7 @@ from tidemark.demo.processes import Command
 IMAGE = "tidemark/postgres"
 CAPTURE = f"killed-{os.getpid()}"
 
-pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(SECONDS + 400)]
+pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(SECONDS + 900)]
 
 
 def docker(*arguments: str) -> str:

@@ -24,7 +24,7 @@ from tidemark.demo.processes import Command
 KILLS = max(2, int(SECONDS / 8))
 """At least: a busy machine takes its time between two of them."""
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(20 * SECONDS + 300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(20 * SECONDS + 900)]
 
 ROWS = int(os.environ.get("TIDEMARK_TEST_ROWS", "20000"))
 """Per table; with ``CHUNK_ROWS``, 100 chunks each: the backfill is under way at most of the kills."""

@@ -13,7 +13,7 @@ from tests.workload.tables import create_tables
 from tests.workload.writers import Workload
 from tidemark.demo.measurements import RetainedWal
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(SECONDS * 4 + 300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(SECONDS * 4 + 900)]
 
 ROWS = int(20_000 * SECONDS / 15)
 """Per table. With ``TIDEMARK_TEST_SECONDS=250`` the backfill has a million rows, as in the issue."""

@@ -16,7 +16,7 @@ from tests.servers.spark_cluster import SETTINGS, SparkCluster
 from tests.workload.tables import create_tables
 from tests.workload.writers import Workload
 
-pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
 ROWS = 5000
 """Of each table."""

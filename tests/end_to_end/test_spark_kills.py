@@ -16,7 +16,7 @@ from tests.workload.tables import create_tables
 from tests.workload.writers import Workload
 from tidemark.demo.processes import Command
 
-pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(SECONDS + 400)]
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(SECONDS + 900)]
 
 
 def lake_commits(capture: Capture) -> int:

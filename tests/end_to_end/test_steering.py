@@ -16,7 +16,7 @@ from tidemark.runtime.progress.status_file import read_status
 
 ROWS = 3000
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slow]
 
 
 def table(capture: Capture, name: str) -> str:

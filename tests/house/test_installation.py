@@ -17,7 +17,7 @@ from tests.servers.spark_cluster import JAVA_OPTIONS, SparkCluster
 from tests.spark_sink.log_builder import LogBuilder, create
 
 # All in the process that has the cluster: they are built once.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.xdist_group("spark_cluster")]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark_cluster")]
 
 OUTSIDE = """
 import json, sys

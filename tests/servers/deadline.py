@@ -14,19 +14,25 @@ SHARE = 0.25
 LONGEST_PAUSE = 0.5
 """In seconds."""
 
+PATIENCE = 3
+"""How many times as long as on a quiet machine anything may take on one that is busy: four processes test on two cores,
+beside servers. A wait that succeeds takes no longer for it.
+"""
+
 
 def wait_until(condition: Callable[[], T | None], seconds: float, what: str, *, every: float | None = None) -> T:
     """Asks until ``condition()`` is true, and returns its value.
 
     Args:
         condition: What is asked.
-        seconds: For how long.
+        seconds: For how long, on a quiet machine: a busy one is given ``PATIENCE`` times as long.
         what: What is waited for, in words.
         every: Seconds between one answer and the next question; by default 0.02, more for what takes long to answer.
 
     Raises:
         AssertionError: Naming ``what``, when it is still false after ``seconds``.
     """
+    seconds *= PATIENCE
     deadline = time.monotonic() + seconds
     while True:
         asked = time.monotonic()

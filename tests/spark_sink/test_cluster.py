@@ -15,7 +15,7 @@ from tests.servers.spark_cluster import JAVA_OPTIONS, SparkCluster
 from tests.spark_sink.log_builder import LogBuilder, create
 from tests.spark_sink.submitting import PROBE, answers, steps, submit, zip_of_packages
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 LEAN = ("--conf", f"spark.executor.extraJavaOptions={JAVA_OPTIONS}")
 

@@ -12,7 +12,7 @@ from tests.spark_sink.lake import Lake
 from tests.spark_sink.log_builder import Event, LogBuilder, create
 from tests.spark_sink.submitting import python
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def test_a_connect_session_reads_streams_and_keeps_tables(log: LogBuilder, tmp_path: Path) -> None:

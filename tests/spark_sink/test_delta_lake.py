@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 PYSPARK = ROOT / ".venv/delta"
 """Another PySpark alone: all else is this environment's."""
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def test_tables_are_kept_by_the_merge_of_delta_lake_for_spark(tmp_path: Path) -> None:

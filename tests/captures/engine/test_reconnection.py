@@ -195,7 +195,7 @@ def test_the_end_of_stdin_ends_a_capture_that_waits_for_its_source(database: Dat
         wait_until(lambda: away(capture), 20, "the status says for how long")
         assert capture.process.stdin is not None
         capture.process.stdin.close()
-        assert capture.process.wait(timeout=20) == 0
+        assert capture.process.wait(timeout=60) == 0
 
 
 @pytest.mark.parametrize("commanded", [False, True], ids=["all said", "a command pending"])
@@ -216,7 +216,7 @@ def test_stdin_is_answered_while_connecting_takes_long(database: Database, comma
                 wait_until(lambda: any(said in line["message"] for line in capture.logs), 8, "the command is answered")
             assert capture.process.stdin is not None
             capture.process.stdin.close()
-            assert capture.process.wait(timeout=8) == (1 if commanded else 0), "an attempt may take 15 seconds"
+            assert capture.process.wait(timeout=14) == (1 if commanded else 0), "an attempt may take 15 seconds"
             if commanded:  # No checkpoint has it, so that would be no clean end.
                 wait_until(lambda: capture.logs[-1]["fields"].get("code") == "TM-CAP-006", 60, "the last line says why")
 

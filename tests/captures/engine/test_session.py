@@ -111,7 +111,7 @@ def test_the_end_of_stdin_ends_a_capture_well(database: Database) -> None:
         capture.until(Session.done)
         assert capture.process.stdin is not None
         capture.process.stdin.close()
-        assert capture.process.wait(timeout=20) == 0
+        assert capture.process.wait(timeout=60) == 0
 
 
 def test_a_missing_privilege_to_publish_is_an_error_with_the_statement(database: Database) -> None:

@@ -31,7 +31,7 @@ from tidemark.captures.postgres.server.rewrite_trigger import SCRIPT
 ROWS = 120
 SEED = int(os.environ.get("TIDEMARK_TEST_SEED", "1"))
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(2 * SECONDS + 180)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(2 * SECONDS + 900)]
 
 
 class Changes:

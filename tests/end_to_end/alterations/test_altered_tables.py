@@ -17,7 +17,7 @@ from tests.servers import mariadb
 from tests.servers.postgres import Database
 from tests.warm_jvm import SHARED
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(sample(1800, 600)), SHARED]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800), SHARED]
 
 PRODUCTS = {"mariadb": mysql_cases.MARIADB, "mysql": mysql_cases.MYSQL}
 

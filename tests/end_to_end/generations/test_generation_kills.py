@@ -20,7 +20,7 @@ from tidemark.demo import processes
 from tidemark.demo.processes import Command
 from tidemark.protocol.changelog import ChangeLog, KnownGeneration, layout
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.slow]
 
 DYING = Path(__file__).with_name("dying.py")
 TYPES = ("double precision", "bigint")

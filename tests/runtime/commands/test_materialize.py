@@ -79,7 +79,6 @@ def _subcommand(command: list[str]) -> list[str]:
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_the_tables_are_kept_and_can_be_read_as_the_last_line_says(log: LogBuilder, tmp_path: Path) -> None:
     done = run(TIDEMARK, "materialize", "shop.yaml", "--available-now", folder=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -101,7 +100,6 @@ def test_the_tables_are_kept_and_can_be_read_as_the_last_line_says(log: LogBuild
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("number", sample([signal.SIGINT, signal.SIGTERM], [signal.SIGINT]))
 def test_a_signal_ends_it_between_two_parts(log: LogBuilder, tmp_path: Path, number: signal.Signals) -> None:
     out = tmp_path / "out"

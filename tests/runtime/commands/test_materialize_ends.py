@@ -19,7 +19,7 @@ from tests.examples import sample
 from tests.servers.deadline import wait_until
 from tests.spark_sink.log_builder import LogBuilder, create
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 COMMAND = [sys.executable, "-m", "tidemark.runtime", "materialize", "shop.yaml", "--available-now"]
 DEADLINE = 280

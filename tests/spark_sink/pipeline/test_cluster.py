@@ -19,7 +19,7 @@ from tests.spark_sink.lake import Lake
 from tests.spark_sink.log_builder import Event, LogBuilder, create, schema
 from tests.spark_sink.replay import random_events
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 DEADLINE = 180
 ORDERED, RANDOM = "public/ordered", "public/random"

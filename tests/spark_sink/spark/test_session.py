@@ -18,7 +18,7 @@ from tidemark.spark_sink.spark.session import is_local, open_session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark]
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 

@@ -238,6 +238,6 @@ def test_a_read_is_canceled_from_another_thread(binlog_database: Database) -> No
             wait_until(lambda: bool(cursor.execute(waits)), 20, "the reader waits for the table")
             columns.reader.cancel()
             with pytest.raises(SourceError):
-                reading.result(timeout=20)
+                reading.result(timeout=60)
             cursor.execute("UNLOCK TABLES")
         columns.reader.close()

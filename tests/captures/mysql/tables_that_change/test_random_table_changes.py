@@ -29,7 +29,7 @@ ROWS = 60
 TABLES = ("t", "other")
 COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(SECONDS * 2 + 240)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(SECONDS * 2 + 900)]
 
 KEYS = ("INT", "BIGINT", "DECIMAL(10, 1)", "DECIMAL(12, 3)", "DOUBLE")
 TYPES = (

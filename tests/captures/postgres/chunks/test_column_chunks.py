@@ -222,7 +222,7 @@ def test_a_read_is_canceled_from_another_thread(database: Database) -> None:
             wait_until(lambda: admin.execute(waits).fetchone() is not None, 20, "the reader waits for the table")
             columns.reader.cancel()
             with pytest.raises(SourceError, match="TM-PG-019"):
-                reading.result(timeout=20)
+                reading.result(timeout=60)
         admin.execute("ROLLBACK")
         assert isinstance(columns.chunk().rows, ColumnRows)
 

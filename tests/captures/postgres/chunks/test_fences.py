@@ -48,7 +48,7 @@ def test_what_is_committed_while_a_chunk_waits_for_its_table_lies_before_its_fen
         writer.execute("UPDATE t SET n = 1")
         before_the_commit = log_end(writer)
         writer.commit()
-        chunk = reading.result(timeout=20)
+        chunk = reading.result(timeout=60)
         assert logged(chunks, chunk.rows)["n"] == ["1"]
         assert chunk.fence.high > before_the_commit
 

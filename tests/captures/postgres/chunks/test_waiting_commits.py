@@ -102,7 +102,7 @@ def test_old_rows_do_not_win(own_server: Postgres) -> None:
                 assert not capture.done(), "rows without their large value are left to be read again"
                 release(admin)
                 for future in hanging:
-                    future.result(timeout=30)
+                    future.result(timeout=60)
                 end = end_of_log(database)
                 capture.until(lambda c: c.done() and parse_lsn(c.state["cursor"]) >= end)
                 assert capture.rows() == table_rows(database, "SELECT id, name, bio FROM users")
@@ -131,7 +131,7 @@ def test_a_session_that_begins_meanwhile_emits_no_old_rows(own_server: Postgres)
                         second.until(handled(sequence))
                     assert not second.done()
                     release(admin)
-                    hanging.result(timeout=30)
+                    hanging.result(timeout=60)
                     second.until(Session.done)
                     assert second.rows() == table_rows(database)
 

@@ -18,7 +18,7 @@ from tests.captures.source_tables import BOUND, FILL, USERS, endpoint, prepare
 from tests.servers.deadline import let_pass, wait_until
 from tests.servers.postgres import Database, Postgres, fresh_database, own_server
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.slow]
 
 STOPS = int(os.environ.get("TIDEMARK_TEST_STOPS", "0"))
 """Of each capture; ``make soak`` stops 20 times."""
