@@ -1,0 +1,53 @@
+"""What an object store's failure is to a caller: an ``OSError`` with a text for people, and without a secret."""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from obstore import exceptions
+
+_LONGEST = 300
+"""Characters of a reason."""
+
+_CODE = re.compile(r"<Code>([^<]{1,100})</Code>")
+_MESSAGE = re.compile(r"<Message>([^<]{1,200})</Message>")
+_STATUS = re.compile(r"\b(?:status|response)\D{0,20}([45]\d\d)\b", re.IGNORECASE)
+_URL = re.compile(r"\b[a-z]+://[^\s)\"']+", re.IGNORECASE)
+_CAUSE = re.compile(
+    r"(?:Connection refused|timed out|timeout|dns error|connection reset|connection closed)", re.IGNORECASE
+)
+
+
+@contextmanager
+def as_os_errors(where: str) -> Iterator[None]:
+    """Turns what obstore raises into the errors of ``Store``.
+
+    Args:
+        where: What the request was about, for people.
+    """
+    try:
+        yield
+    except FileNotFoundError:
+        raise FileNotFoundError(errno.ENOENT, "there is no such object", where) from None
+    except (exceptions.AlreadyExistsError, exceptions.PreconditionError):
+        raise FileExistsError(errno.EEXIST, "it exists already", where) from None
+    except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
+        raise PermissionError(errno.EACCES, f"the store refuses it: {_reason(str(error))}", where) from None
+    except (exceptions.BaseError, OSError, ValueError) as error:
+        raise OSError(errno.EIO, _reason(str(error)), where) from None
+
+
+def _reason(text: str) -> str:
+    """The reason in a text of obstore's, which may have an answer's body, and an address with a signature."""
+    parts = [
+        *(f"status {found}" for found in _STATUS.findall(text)[:1]),
+        *(found[1] for found in (_CODE.search(text), _MESSAGE.search(text)) if found),
+        *(found[0] for found in (_CAUSE.search(text),) if found),
+    ]
+    if parts:
+        return ": ".join(dict.fromkeys(parts))
+    first = _URL.sub("the store", text.splitlines()[0] if text else "no reason was given")
+    return first[:_LONGEST]

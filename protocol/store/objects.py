@@ -1,0 +1,128 @@
+"""A store in a bucket, by ``obstore``, the binding of the Rust library ``object_store``."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import obstore
+
+from tidemark.protocol.store.failures import as_os_errors
+from tidemark.protocol.store.store import Entry, Store, Upload
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore as Client
+
+PART_BYTES = 8 * 1024 * 1024
+"""Of a file that is written piece by piece. S3 takes 10,000 parts: so a file has at most 80 GB."""
+
+_PARTS_IN_FLIGHT = 2
+
+_LISTED = 1000
+"""Names in an answer to a listing: the most that S3 gives."""
+
+
+class ObjectStore(Store):
+    """Objects of a bucket under a prefix.
+
+    Args:
+        client: A client of obstore's, which begins at the prefix.
+        place: The URL for people.
+    """
+
+    def __init__(self, client: Client, place: str) -> None:
+        self.client = client
+        self.place = place.rstrip("/")
+
+    @property
+    def directory(self) -> Path | None:
+        return None
+
+    def where(self, path: str) -> str:
+        return f"{self.place}/{path}" if path else self.place
+
+    def read(self, path: str, start: int = 0, length: int | None = None) -> bytes:
+        with as_os_errors(self.where(path)):
+            if not start and length is None:
+                return bytes(obstore.get(self.client, path).bytes())
+            if length == 0:
+                return b""
+            # A range may begin behind the end, which stores refuse in ways of their own.
+            size = obstore.head(self.client, path)["size"]
+            end = size if length is None else min(size, start + length)
+            return bytes(obstore.get_range(self.client, path, start=start, end=end)) if start < end else b""
+
+    def exists(self, path: str) -> bool:
+        try:
+            self.size(path)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def size(self, path: str) -> int:
+        with as_os_errors(self.where(path)):
+            return int(obstore.head(self.client, path)["size"])
+
+    def list(self, folder: str, after: str = "") -> Iterator[Entry]:
+        with as_os_errors(self.where(folder)):
+            stream = obstore.list(self.client, folder or None, offset=after or None, chunk_size=_LISTED)
+            for chunk in stream:
+                for meta in chunk:
+                    yield Entry(meta["path"], meta["size"], meta["last_modified"].timestamp())
+
+    def create(self, path: str, data: bytes) -> None:
+        try:
+            with as_os_errors(self.where(path)):
+                obstore.put(self.client, path, data, mode="create", use_multipart=False)
+        except FileExistsError:
+            # The answer to an earlier try may have been lost.
+            if self.read(path) != data:
+                raise
+
+    def replace(self, path: str, data: bytes) -> None:
+        with as_os_errors(self.where(path)):
+            obstore.put(self.client, path, data, use_multipart=False)
+
+    def delete(self, path: str) -> None:
+        try:
+            with as_os_errors(self.where(path)):
+                obstore.delete(self.client, path)
+        except FileNotFoundError:
+            pass
+
+    def upload(self, path: str) -> Upload:
+        return _ObjectUpload(self, path)
+
+    def sync(self, paths: Collection[str]) -> None:
+        """Nothing is to be done: an object is durable once the store has answered."""
+
+
+class _ObjectUpload(Upload):
+    def __init__(self, store: ObjectStore, path: str) -> None:
+        self._store = store
+        self._path = path
+        self._size = 0
+        self._finished = False
+        self._file: Any = obstore.open_writer(
+            store.client, path, buffer_size=PART_BYTES, max_concurrency=_PARTS_IN_FLIGHT
+        )
+
+    def write(self, data: bytes | bytearray | memoryview) -> int:
+        size = memoryview(data).nbytes
+        with as_os_errors(self._store.where(self._path)):
+            self._file.write(data)
+        self._size += size
+        return size
+
+    def finish(self) -> int:
+        with as_os_errors(self._store.where(self._path)):
+            self._file.close()
+        self._finished = True
+        return self._size
+
+    def discard(self) -> None:
+        # Parts of an unfinished upload are nothing that a listing shows; the bucket's rule removes them.
+        self._file = None
+        if self._finished:
+            self._store.delete(self._path)
