@@ -53,7 +53,7 @@ class ArrowConnection:
             undo.callback(self._watchdog.close)
             try:
                 with self._watchdog.waiting():
-                    self._database = adbc_driver_postgresql.connect(endpoint.conninfo)
+                    self._database = adbc_driver_postgresql.connect(endpoint.rows_conninfo)
                     undo.callback(self._database.close)
                     self._connection = AdbcConnection(self._database)
             except adbc_driver_manager.Error as error:

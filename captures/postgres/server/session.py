@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import select
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self, TypeVar
@@ -47,10 +47,12 @@ _SETTINGS = {
     "lock_timeout": "10s",
     # A parallel plan reads keys out of order and takes workers from the application.
     "max_parallel_workers_per_gather": "0",
-    # Chunks are read along the key's index. A sort would read the rest of the table for each of them.
-    "enable_sort": "off",
     "jit": "off",
 }
+
+# Chunks are read along the key's index. A sort would read the rest of the table for each of them. Other sessions sort:
+# without it, the server joins the catalogs of thousands of tables row by row.
+_ROWS_SETTINGS = {**_SETTINGS, "enable_sort": "off"}
 
 # A walsender that hears nothing for this long gives up. A slow reader of stdout may block the connector for long.
 _REPLICATION_SETTINGS = {**_SETTINGS, "wal_sender_timeout": "300s", "client_min_messages": "warning"}
@@ -122,9 +124,15 @@ def _bounded(gen: PQGen[T], seconds: float) -> PQGen[T]:
         return result
 
 
-def conninfo(config: EndpointConfig, *, replication: bool = False, application: str = APPLICATION_NAME) -> str:
+def conninfo(
+    config: EndpointConfig,
+    *,
+    replication: bool = False,
+    application: str = APPLICATION_NAME,
+    settings: Mapping[str, str] = _SETTINGS,
+) -> str:
     """The libpq connection string. It holds the password: never log it."""
-    settings = dict(_REPLICATION_SETTINGS if replication else _SETTINGS)
+    settings = dict(_REPLICATION_SETTINGS if replication else settings)
     # With read_only the server refuses writes, too.
     settings["default_transaction_read_only"] = "on" if config.read_only else "off"
     return make_conninfo(
@@ -151,9 +159,13 @@ def conninfo(config: EndpointConfig, *, replication: bool = False, application: 
 
 @dataclass(frozen=True, slots=True)
 class ReaderEndpoint:
-    """The server, and how a reader of chunks connects to it. ``conninfo`` contains the password.
+    """The server, and how a reader of chunks connects to it. The connection strings hold the password.
 
     A reader's process needs no more, and does not import the module that parses the configuration, which is slow.
+
+    Attributes:
+        conninfo: Of its session for questions.
+        rows_conninfo: Of the connection that reads rows.
     """
 
     host: str
@@ -162,18 +174,20 @@ class ReaderEndpoint:
     user: str
     read_only: bool
     conninfo: str = field(repr=False)
+    rows_conninfo: str = field(repr=False)
 
     @classmethod
     def of(cls, config: EndpointConfig) -> Self:
-        return cls(config.host, config.port, config.database, config.user, config.read_only, conninfo(config))
+        rows = conninfo(config, settings=_ROWS_SETTINGS)
+        return cls(config.host, config.port, config.database, config.user, config.read_only, conninfo(config), rows)
 
     def connect(self) -> BoundedConnection:
         """An autocommit session. Raises as ``connect``."""
         return connect_to(self, self.conninfo)
 
     def connect_pq(self) -> pq.abc.PGconn:
-        """A bare libpq connection. Raises as ``connect``."""
-        return connect_pq_to(self, self.conninfo)
+        """A bare libpq connection that reads rows. Raises as ``connect``."""
+        return connect_pq_to(self, self.rows_conninfo)
 
 
 def connect(config: EndpointConfig, answer_seconds: float = ANSWER_SECONDS) -> BoundedConnection:
