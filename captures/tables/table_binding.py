@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Protocol, TypeVar
@@ -148,7 +149,7 @@ def check_bound_once(names: Sequence[tuple[str, str]], code: str) -> None:
     Raises:
         SourceError: ``code`` a table is bound twice: the log's changes would go to one of the bindings only.
     """
-    if twice := sorted({".".join(name) for name in names if names.count(name) > 1}):
+    if twice := sorted(".".join(name) for name, times in Counter(names).items() if times > 1):
         raise SourceError(code, f"bound more than once: {', '.join(twice)}", remedy="Leave one binding of each table.")
 
 
