@@ -65,7 +65,7 @@ class TidemarkSource(DataSource):
             from tidemark.spark_sink.live.state_reader import state_columns
 
             return ddl(state_columns(options))
-        table, log = options.required_table(), FollowedLog(options.path)
+        table, log = options.required_table(), FollowedLog(options.log)
         start, end = resolve_range(log, startingOffset=options.starting, endingOffset=options.ending)
         self.inferred = InferredSchema.of(log, table, start, end)
         return ddl(self.inferred.columns)

@@ -134,4 +134,11 @@ CODES = (
         "Build the table again with the new columns: tidemark materialize FILE --rebuild TABLE. Or set on_schema_change "
         "to evolve in the capture file, and run again with --retry TABLE.",
     ),
+    manual(
+        "TM-SPK-025",
+        "The Spark session has no connector for an object store",
+        "Only the session's own engine needs one, for --way sql and for tables with deletion vectors. Give the session "
+        "Hadoop's connector: for s3:// the package org.apache.hadoop:hadoop-aws in the version of Spark's Hadoop, by "
+        "spark.jars.packages, and its settings spark.hadoop.fs.s3a.… (see docs/spark.md). Or leave --way sql out.",
+    ),
 )

@@ -120,11 +120,14 @@ def keep_settings(
 ) -> KeepSettings:
     """The settings of a run: those of the file, and those of the call."""
     from tidemark.spark_sink.run.settings import FoldRule, KeepSettings
+    from tidemark.spark_sink.source.log_path import places_of
     from tidemark.spark_sink.tables.kept_tables import KeepOptions, KeepRules
 
+    log, warehouse = places_of(read)
+    assert warehouse is not None, "the file has the entry"
     return KeepSettings(
-        log=read.log_path.absolute(),
-        warehouse=(read.folder / entry.warehouse).absolute(),
+        log=log,
+        warehouse=warehouse,
         rules=KeepRules(
             {
                 pattern: {

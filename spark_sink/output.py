@@ -6,7 +6,6 @@ import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import TextIO
 
 import orjson
@@ -104,7 +103,7 @@ def reading(tables: Sequence[KeptTable]) -> tuple[KeptTable, str] | None:
     # Rather one with something in it, and rather a current state than a history.
     table = min(readable, key=lambda one: (not one.rows, one.kind != "current", one.table))
     # ascii() escapes whatever a terminal or a shell would not take as it is.
-    path = ascii(str(Path(table.path).absolute()))
+    path = ascii(str(table.path))
     if "'" not in path[1:-1] and '"' not in path:
         path = f'"{path[1:-1]}"'  # reads better inside the shell's own quotes
     # A query, and not Arrow's dataset, whose threads may still read ahead when Python ends, and abort it.

@@ -37,6 +37,7 @@ from tidemark.spark_sink.formats.positions import Position
 from tidemark.spark_sink.spark.session import open_session
 from tidemark.spark_sink.tables.column_types import arrow_schema, ddl
 from tidemark.spark_sink.tables.kept_tables import CURRENT, Target
+from tidemark.spark_sink.tables.store_place import StorePlace
 
 COLLECTION = "public/orders"
 COLUMNS = {"id": "string", "customer": "bigint", "amount": "bigint", "status": "string", "note": "string"}
@@ -80,9 +81,9 @@ def append(log: Path, ids: Sequence[str]) -> int:
 def keep_base(log: Path, lake: Path, ids: Sequence[str], position: int) -> PositionedTable:
     """The kept table, with a row for each key, as of a position."""
     target = Target(COLLECTION, CURRENT)
-    table = PositionedTable(target.path(lake), ChangeLog(log).header.log_id, target.name)
+    table = PositionedTable(target.place(StorePlace.of(lake)), ChangeLog(log).header.log_id, target.name)
     table.create(ROW, "for a benchmark", ["id"])
-    writer = FileWriter(table.path, ROW, ["id"], FILE_BYTES)
+    writer = FileWriter(table.place, ROW, ["id"], FILE_BYTES)
     rng = random.Random(1)
     for start in range(0, len(ids), WRITTEN):
         some = ids[start : start + WRITTEN]
@@ -114,7 +115,7 @@ def ask(query: Callable[[DataFrame], object], read: Callable[[], DataFrame]) -> 
 
 def measure(spark: SparkSession, log: Path, lake: Path, table: PositionedTable, rounds: int) -> None:
     """Prints a line for each query."""
-    paths = [str(table.path / file.path) for file in table.files()]
+    paths = [table.place.store.where(file.path) for file in table.files()]
 
     def ours() -> DataFrame:
         return read_table(spark, log, "public.orders", warehouse=lake)

@@ -32,6 +32,7 @@ from tidemark.spark_sink.pipeline.keep import keep
 from tidemark.spark_sink.run.report import Applied, PlannedPart
 from tidemark.spark_sink.run.settings import FoldRule, KeepSettings
 from tidemark.spark_sink.tables.kept_tables import KeepRules
+from tidemark.spark_sink.tables.store_place import StorePlace
 
 
 def many_tables(spark: SparkSession, folder: Path, tables: int, batches: int) -> None:
@@ -98,8 +99,8 @@ def small_batches(spark: SparkSession, folder: Path, batches: int) -> None:
     feeder = Feeder(log, batches)
     # What one run does that follows a log, but for the pause after each batch, by which it spares the machine.
     settings = KeepSettings(
-        log=log.absolute(),
-        warehouse=lake.absolute(),
+        log=StorePlace.of(log),
+        warehouse=StorePlace.of(lake),
         rules=KeepRules({"*": ["current", "history"]}),
         available_now=False,
         fold=FoldRule(share=1.0, trigger=0.0),

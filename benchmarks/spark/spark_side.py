@@ -30,6 +30,7 @@ from tidemark.spark_sink.run.report import MaterializeReport
 from tidemark.spark_sink.run.settings import KeepSettings
 from tidemark.spark_sink.spark.session import open_session
 from tidemark.spark_sink.tables.kept_tables import KeepRules
+from tidemark.spark_sink.tables.store_place import StorePlace
 
 _MICROS = pa.timestamp("us", "UTC")
 
@@ -73,7 +74,7 @@ def ours(
 ) -> MaterializeReport:
     """``materialize`` of all tables, once."""
     rules = KeepRules(tables or {"*": "current"})
-    report = keep(KeepSettings(log=log.absolute(), warehouse=warehouse.absolute(), rules=rules), lambda: spark)
+    report = keep(KeepSettings(StorePlace.of(log), StorePlace.of(warehouse), rules), lambda: spark)
     if report.set_aside:
         sys.exit(f"a table was set aside: {report.set_aside[0].error}")
     return report

@@ -16,9 +16,10 @@ def spark_tables(file: CaptureFile, log: ChangeLog, now: datetime) -> dict[str, 
     """
     if file.spark is None:
         return {}
-    from tidemark.spark_sink.pipeline.memory import Memory, memory_path
+    from tidemark.spark_sink.pipeline.memory import Memory, memory_place
+    from tidemark.spark_sink.tables.store_place import StorePlace
 
-    known = Memory.load(memory_path(file.folder / file.spark.warehouse, log.header.log_id)).tables
+    known = Memory.load(memory_place(StorePlace.of(file.folder / file.spark.warehouse), log.header.log_id)).tables
     lacks = _first_lacking(log, {name: one.complete_to for name, one in known.items()})
     tables = {}
     for name, one in sorted(known.items()):

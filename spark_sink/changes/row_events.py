@@ -7,7 +7,6 @@ over older rows says nothing of a row, and has no key.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,6 +15,7 @@ import pyarrow.compute as pc
 from tidemark.protocol.changelog import Segment
 from tidemark.protocol.changelog.models import META_COLUMNS
 from tidemark.protocol.changelog.segment_files import SegmentFile
+from tidemark.protocol.store import Store
 from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.source.native_scan import segments_frame
 from tidemark.spark_sink.source.segment_reader import read_segments
@@ -29,10 +29,10 @@ _OP = {"_op": META_COLUMNS["_op"]}
 
 
 def read_row_events(
-    root: Path, files: Iterable[SegmentFile], columns: Columns, start: int, end: int
+    log: Store, files: Iterable[SegmentFile], columns: Columns, start: int, end: int
 ) -> Iterator[pa.RecordBatch]:
     """``read_segments`` of the events of rows."""
-    for batch in read_segments(root, files, {**columns, **_OP}, start, end):
+    for batch in read_segments(log, files, {**columns, **_OP}, start, end):
         is_row: Any = pc.not_equal(batch.column("_op"), pa.scalar("t"))
         kept = batch if pc.all(is_row).as_py() else batch.filter(is_row)
         yield kept if "_op" in columns else kept.select(list(columns))

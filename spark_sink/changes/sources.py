@@ -6,14 +6,11 @@ Sources are in groups, which follow one another in key order. No key is in two s
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from tidemark.protocol.changelog.segment_files import SegmentFile
 from tidemark.protocol.errors import ChangeLogError, SparkError
@@ -21,6 +18,7 @@ from tidemark.spark_sink.changes.key_order import Place, in_order, is_ascending,
 from tidemark.spark_sink.source.segment_reader import read_segments
 from tidemark.spark_sink.tables.column_types import Columns, arrow_schema
 from tidemark.spark_sink.tables.lineage import AS_THEY_ARE, ColumnPlaces
+from tidemark.spark_sink.tables.store_place import StorePlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +96,10 @@ class Reading:
 
 
 class SourceReader:
-    """Reads sources in an executor, from the directories of the log and of the table.
+    """Reads sources in an executor, from the places of the log and of the table.
 
     Args:
-        log: The change log's directory.
+        log: The change log's place.
         table: The table's.
         columns: Names and Spark types of the table's columns.
         key: Names of the key's columns.
@@ -112,8 +110,8 @@ class SourceReader:
 
     def __init__(
         self,
-        log: Path,
-        table: Path,
+        log: StorePlace,
+        table: StorePlace,
         columns: Columns,
         key: Sequence[str],
         reading: Reading,
@@ -136,7 +134,7 @@ class SourceReader:
     def _oldest(self, source: BaseFile) -> int:
         if source.oldest is not None or not self._floor:
             return source.oldest or 0
-        with opened(self._table / source.path) as parquet:
+        with self._table.parquet(source.path) as parquet:
             metadata = parquet.metadata
             place = metadata.schema.names.index("_offset")
             ends: list[Any] = [metadata.row_group(i).column(place).statistics for i in range(metadata.num_row_groups)]
@@ -161,9 +159,9 @@ class SourceReader:
         return self._file(source) if isinstance(source, BaseFile) else self._run(source)
 
     def _file(self, source: BaseFile) -> Iterator[pa.RecordBatch]:
-        path = self._table / source.path
-        with opened(path) as parquet:
+        with self._table.parquet(source.path) as parquet:
             if parquet.metadata.num_rows != source.rows:
+                path = self._table.store.where(source.path)
                 raise SparkError(
                     "TM-SPK-015", f"{path} has {parquet.metadata.num_rows} rows, but the table has {source.rows}"
                 )
@@ -177,35 +175,16 @@ class SourceReader:
     def _run(self, run: BackfilledRun) -> Iterator[pa.RecordBatch]:
         columns = {**self._columns, "_snapshot": "boolean"}
         found = 0
-        for batch in read_segments(self._log, [run.segment], columns, run.first_offset, run.last_offset + 1):
+        for batch in read_segments(self._log.store, [run.segment], columns, run.first_offset, run.last_offset + 1):
             rows = batch.filter(batch.column("_snapshot")).select(self._schema.names)
             found += rows.num_rows
             if rows.num_rows:
                 yield rows
         if found != run.rows:
             raise ChangeLogError(
-                "TM-LOG-009", f"{self._log / run.segment.path} has {found} backfilled rows, but the log has {run.rows}"
+                "TM-LOG-009",
+                f"{self._log.store.where(run.segment.path)} has {found} backfilled rows, but the log has {run.rows}",
             )
-
-
-@contextmanager
-def opened(path: Path, missing: str = "is missing") -> Iterator[pq.ParquetFile]:
-    """Opens a file of a table.
-
-    Args:
-        path: The file.
-        missing: What is said of it if it is not there.
-
-    Raises:
-        SparkError: ``TM-SPK-015`` for a file that is missing or damaged, also while it is read.
-    """
-    try:
-        with pq.ParquetFile(path) as parquet:
-            yield parquet
-    except FileNotFoundError:
-        raise SparkError("TM-SPK-015", f"{path} {missing}") from None
-    except (pa.ArrowException, OSError) as error:
-        raise SparkError("TM-SPK-015", f"{path} is damaged: {str(error).splitlines()[0]}") from None
 
 
 def as_events(rows: pa.Table) -> pa.Table:

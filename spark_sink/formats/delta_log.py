@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import orjson
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tidemark.protocol.errors import SparkError
+from tidemark.spark_sink.tables.store_place import StorePlace
 
+_FOLDER = "_delta_log"
 _COMMIT = re.compile(r"\d{20}\.json")
 _CHECKPOINT = re.compile(r"\d{20}\.checkpoint\.(.+\.)?(parquet|json)")
+
+_BEGIN = 64 * 1024
+"""Bytes of a commit that are read first. Its info most often comes first, and a commit of many files is long."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class LoggedCommit:
 
     version: int
     info: dict[str, Any]
-    _path: Path = field(repr=False)
+    _table: StorePlace = field(repr=False)
 
     @property
     def operation(self) -> str:
@@ -43,7 +45,7 @@ class LoggedCommit:
     def committed(self) -> datetime:
         """The time of the commit, by the committer's clock."""
         stamp = self.info.get("timestamp")
-        return datetime.fromtimestamp(self._path.stat().st_mtime if stamp is None else stamp / 1000, UTC)
+        return datetime.fromtimestamp(self._modified if stamp is None else stamp / 1000, UTC)
 
     @cached_property
     def files(self) -> tuple[frozenset[str], frozenset[str]]:
@@ -61,28 +63,40 @@ class LoggedCommit:
 
     @cached_property
     def _actions(self) -> list[dict[str, Any]]:
-        return list(_lines(self._path))
+        with _reading(self._table, path := _commit_path(self.version)):
+            return list(_parsed(self._table.store.read(path).splitlines()))
+
+    @property
+    def _modified(self) -> float:
+        """The time of the file, by the clock of its store."""
+        path = _commit_path(self.version)
+        with _reading(self._table, path):
+            # The first of all files after a name that is the file's without its end.
+            return next(self._table.store.list(_FOLDER, after=path[:-1])).modified
 
 
 class DeltaLog:
-    """The ``_delta_log`` of a table in a local directory.
+    """The ``_delta_log`` of a table.
 
     Raises:
         SparkError: ``TM-SPK-015`` from every method, when the log cannot be read.
     """
 
-    def __init__(self, table: Path) -> None:
-        self._folder = table / "_delta_log"
+    def __init__(self, table: StorePlace) -> None:
+        self._table = table
 
     def commit(self, version: int) -> LoggedCommit | None:
         """One commit; None if the log was cleaned of it."""
-        path = self._folder / f"{version:020d}.json"
-        try:
-            # The info most often comes first, and a commit of many files is long: the rest is not read.
-            info: dict[str, Any] = next((action["commitInfo"] for action in _lines(path) if "commitInfo" in action), {})
-        except FileNotFoundError:
-            return None
-        return LoggedCommit(version, info, path)
+        store, path = self._table.store, _commit_path(version)
+        with _reading(self._table, path):
+            try:
+                begin = store.read(path, 0, _BEGIN)
+                info = _info(begin.splitlines() if len(begin) < _BEGIN else begin.splitlines()[:-1])
+                if info is None:
+                    info = _info(store.read(path).splitlines())
+            except FileNotFoundError:
+                return None
+        return LoggedCommit(version, info or {}, self._table)
 
     def first_commit(self) -> int:
         """The oldest commit in the log."""
@@ -105,45 +119,50 @@ class DeltaLog:
             if commit := self.commit(number):
                 for path in commit.files[1]:
                     removed.setdefault(path, commit.committed)
-        for part in self._folder.glob(f"{oldest:020d}.checkpoint*.parquet"):
-            for path, millis in self._tombstones(part):
-                removed.setdefault(path, datetime.fromtimestamp(millis / 1000, UTC))
+        for name in self._names():
+            if name.startswith(f"{oldest:020d}.checkpoint") and name.endswith(".parquet"):
+                for path, millis in self._tombstones(name):
+                    removed.setdefault(path, datetime.fromtimestamp(millis / 1000, UTC))
         return removed
 
     def forget_before(self, checkpoint: int) -> None:
         """Deletes all that only versions before a checkpoint need."""
         old = sorted(name for name in self._names() if name[:20].isdigit() and int(name[:20]) < checkpoint)
-        with _reading(self._folder):
+        with _reading(self._table, _FOLDER):
             # From the oldest on, so that the log never has a gap.
             for name in old:
-                (self._folder / name).unlink(missing_ok=True)
+                self._table.store.delete(f"{_FOLDER}/{name}")
 
     def _names(self) -> list[str]:
-        with _reading(self._folder):
-            return [path.name for path in self._folder.iterdir()]
+        with _reading(self._table, _FOLDER):
+            return [entry.path.removeprefix(f"{_FOLDER}/") for entry in self._table.store.list(_FOLDER)]
 
-    def _tombstones(self, checkpoint: Path) -> Iterator[tuple[str, int]]:
-        with _reading(checkpoint):
-            removes = pq.ParquetFile(checkpoint).read(columns=["remove.path", "remove.deletionTimestamp"])
+    def _tombstones(self, checkpoint: str) -> Iterator[tuple[str, int]]:
+        with self._table.parquet(f"{_FOLDER}/{checkpoint}") as parquet:
+            removes = parquet.read(columns=["remove.path", "remove.deletionTimestamp"])
         there: list[Any] = removes.column("remove").drop_null().to_pylist()
         for remove in there:
             yield remove["path"], remove["deletionTimestamp"] or 0
 
 
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    with _reading(path), path.open("rb") as file:
-        for line in file:
-            if line.strip():
-                yield orjson.loads(line)
+def _commit_path(version: int) -> str:
+    return f"{_FOLDER}/{version:020d}.json"
+
+
+def _info(lines: Iterable[bytes]) -> dict[str, Any] | None:
+    """The ``commitInfo`` among a commit's lines; None if these have none."""
+    return next((action["commitInfo"] for action in _parsed(lines) if "commitInfo" in action), None)
+
+
+def _parsed(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    return (orjson.loads(line) for line in lines if line.strip())
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[None]:
+def _reading(table: StorePlace, path: str) -> Iterator[None]:
     try:
         yield
-    except FileNotFoundError:
-        raise
     except OSError as error:
-        raise SparkError("TM-SPK-015", f"{path}: {error.strerror}") from error
-    except (orjson.JSONDecodeError, pa.ArrowInvalid) as error:
-        raise SparkError("TM-SPK-015", f"{path}: {error}") from error
+        raise SparkError("TM-SPK-015", f"{table.store.where(path)}: {error.strerror or error}") from error
+    except orjson.JSONDecodeError as error:
+        raise SparkError("TM-SPK-015", f"{table.store.where(path)}: {error}") from error

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -24,9 +23,11 @@ from deltalake.transaction import AddAction, RemoveAction
 from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.formats.data_files import DataFile, KeyBounds, listed_bounds, listed_files
 from tidemark.spark_sink.formats.delta_log import DeltaLog
+from tidemark.spark_sink.formats.delta_storage import delta_storage
 from tidemark.spark_sink.formats.file_statistics import INDEXED_COLUMNS
 from tidemark.spark_sink.formats.positions import Owner, Position, Positions, TableVersion
 from tidemark.spark_sink.tables.column_types import Columns, arrow_schema, spark_type
+from tidemark.spark_sink.tables.store_place import StorePlace
 
 RETENTION = timedelta(days=1)
 """How long removed files are kept at most, for reads of old versions."""
@@ -49,7 +50,7 @@ class PositionedTable:
     """One Delta table and its position in a change log.
 
     Args:
-        path: The table's directory.
+        place: The table's.
         log_id: The id of the change log.
         target: The name of the ``Target``, which is stored with the position.
         version: The version to read; by default the newest. An older version cannot be written.
@@ -64,12 +65,13 @@ class PositionedTable:
             committed first, and ``TM-SPK-015``: the table is damaged.
     """
 
-    def __init__(self, path: Path, log_id: str, target: str, version: int | None = None) -> None:
-        self.path = path
+    def __init__(self, place: StorePlace, log_id: str, target: str, version: int | None = None) -> None:
+        self.place = place
         self._owner = Owner(log_id, target)
-        self._positions = Positions(path, self._owner)
+        self._positions = Positions(place, self._owner)
         self._table: DeltaTable | None = None
         self._fixed_version = version
+        self._storage = delta_storage(place)
         self.sources: Mapping[str, str] = {}
         self.ids: Mapping[str, str] = {}
         self.refresh()
@@ -141,17 +143,17 @@ class PositionedTable:
 
     def at(self, version: int) -> PositionedTable:
         """The table at one of ``versions``, only for reading."""
-        return PositionedTable(self.path, self._owner.log_id, self._owner.target, version)
+        return PositionedTable(self.place, self._owner.log_id, self._owner.target, version)
 
     def refresh(self) -> None:
         """Opens the newest version, which others may have committed. The table may also be gone."""
         self.__dict__.pop("_actions", None)
         self.__dict__.pop("engine_only", None)
         with self._answering():
-            if not DeltaTable.is_deltatable(str(self.path)):
-                self._table, self._positions = None, Positions(self.path, self._owner)
+            if not DeltaTable.is_deltatable(self.place.text, self._storage):
+                self._table, self._positions = None, Positions(self.place, self._owner)
             elif self._table is None:
-                self._table = DeltaTable(str(self.path), version=self._fixed_version)
+                self._table = DeltaTable(self.place.text, self._fixed_version, self._storage)
             elif self._fixed_version is None:
                 self._table.update_incremental()
             if self._table is not None:
@@ -178,16 +180,17 @@ class PositionedTable:
         with self._answering():
             try:
                 self._table = DeltaTable.create(
-                    str(self.path),
+                    self.place.text,
                     schema=self._schema(columns),
+                    storage_options=self._storage,
                     description=description,
                     configuration=properties,
                     commit_properties=self._owner.commit_properties(Position(0, 0, generation, 0), 0),
                 )
             except DeltaError:
-                if not DeltaTable.is_deltatable(str(self.path)):
+                if not DeltaTable.is_deltatable(self.place.text, self._storage):
                     raise
-                raise SparkError("TM-SPK-010", f"{self.path}: another process has created the table") from None
+                raise SparkError("TM-SPK-010", f"{self.place}: another process has created the table") from None
 
     def add_columns(self, columns: Columns) -> None:
         """Adds columns, which are null in existing rows."""
@@ -200,7 +203,7 @@ class PositionedTable:
         """Makes one commit on the version that is open. With neither adds nor removes it moves the position.
 
         Args:
-            adds: New files, already in the table's directory.
+            adds: New files, already at the table's place.
             removes: Paths of files of this version.
             position: The table's position after the commit.
             data_change: False for a compaction, which does not change rows.
@@ -212,7 +215,7 @@ class PositionedTable:
         now = time.time_ns() // 1_000_000
         sizes = {file.path: file.size for file in listed_files(self._actions)} if removes else {}
         if gone := [path for path in removes if path not in sizes]:
-            raise SparkError("TM-SPK-010", f"{self.path}: version {self.version} does not have the file {gone[0]}")
+            raise SparkError("TM-SPK-010", f"{self.place}: version {self.version} does not have the file {gone[0]}")
         actions: list[AddAction | RemoveAction] = [
             AddAction(file.path, file.size, {}, now, data_change, file.stats) for file in adds
         ]
@@ -226,7 +229,7 @@ class PositionedTable:
         """Makes one commit after which the table has these files and columns alone.
 
         Args:
-            adds: New files, already in the table's directory.
+            adds: New files, already at the table's place.
             columns: Names and Spark types.
             position: The table's position after the commit.
 
@@ -287,7 +290,7 @@ class PositionedTable:
         if not vectors and mapping == "none":
             return None
         found = "deletion vectors" if vectors else "column mapping"
-        return SparkError("TM-SPK-018", f"{self.path}: another program added {found}")
+        return SparkError("TM-SPK-018", f"{self.place}: another program added {found}")
 
     def engine_settings(self, position: Position) -> dict[str, str]:
         """Spark's settings for the next commit, by the session's engine."""
@@ -295,7 +298,7 @@ class PositionedTable:
 
     def bytes_written(self) -> int:
         """The bytes of new files, as the engine of the newest commit states them; 0 if it does not."""
-        commit = DeltaLog(self.path).commit(self.version)
+        commit = DeltaLog(self.place).commit(self.version)
         metrics = commit.info.get("operationMetrics", {}) if commit else {}
         return int(metrics.get("numTargetBytesAdded", 0))
 
@@ -324,17 +327,17 @@ class PositionedTable:
             if "append-only" in str(error):
                 raise SparkError(
                     "TM-SPK-018",
-                    f"{self.path}: another program set delta.appendOnly, so that no row may change",
+                    f"{self.place}: another program set delta.appendOnly, so that no row may change",
                     remedy=(
                         "Take the table's property away: "
-                        f"ALTER TABLE delta.`{self.path}` UNSET TBLPROPERTIES ('delta.appendOnly')."
+                        f"ALTER TABLE delta.`{self.place}` UNSET TBLPROPERTIES ('delta.appendOnly')."
                     ),
                 ) from error
             raise SparkError(
-                "TM-SPK-010", f"{self.path}: another process committed after version {self.version} ({_reason(error)})"
+                "TM-SPK-010", f"{self.place}: another process committed after version {self.version} ({_reason(error)})"
             ) from error
         except (DeltaError, OSError) as error:
-            raise SparkError("TM-SPK-015", f"{self.path}: {_reason(error)}") from error
+            raise SparkError("TM-SPK-015", f"{self.place}: {_reason(error)}") from error
 
 
 def _reason(error: Exception) -> str:

@@ -8,11 +8,10 @@ boxes that enclose the keys of two files are then disjoint: they differ in the c
 
 from __future__ import annotations
 
-import os
+import io
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -20,9 +19,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tidemark.protocol.errors import SparkError
+from tidemark.protocol.store import Upload
 from tidemark.spark_sink.formats.data_files import DataFile
 from tidemark.spark_sink.formats.file_statistics import delta_statistics
 from tidemark.spark_sink.tables.column_types import Columns, arrow_schema
+from tidemark.spark_sink.tables.store_place import StorePlace
 
 _DICTIONARY_BYTES = 64 * 1024
 """The largest dictionary. Dictionaries save time and space only for columns with few values."""
@@ -40,7 +41,7 @@ class FileWriter:
     """Writes the rows of one task to new files.
 
     Args:
-        root: The table's directory.
+        root: The table's place.
         columns: Names and Spark types of the table's columns.
         key: Names of the key's columns, in order; empty if rows have no order.
         target_bytes: About the size of a file.
@@ -49,8 +50,8 @@ class FileWriter:
         SparkError: ``TM-SPK-015`` from every method, when a file cannot be written.
     """
 
-    def __init__(self, root: str | Path, columns: Columns, key: Sequence[str], target_bytes: int) -> None:
-        self._root = Path(root)
+    def __init__(self, root: StorePlace, columns: Columns, key: Sequence[str], target_bytes: int) -> None:
+        self._root = root
         self._columns = dict(columns)
         self._schema = arrow_schema(columns)
         self._key = list(key)
@@ -92,12 +93,12 @@ class FileWriter:
         """Writes the remaining rows, and closes the last file.
 
         Returns:
-            The new files in key order, synced to disk.
+            The new files in key order, durable.
         """
         self.cut()
         if self._finished:
-            with _writing(self._root):
-                _sync(self._root)
+            with _writing(self._root, ""):
+                self._root.store.sync([file.path for file in self._finished])
         return self._finished
 
     def discard(self) -> None:
@@ -106,8 +107,8 @@ class FileWriter:
             self._file.discard()
             self._file = None
         for file in self._finished:
-            with _writing(self._root / file.path):
-                (self._root / file.path).unlink(missing_ok=True)
+            with _writing(self._root, file.path):
+                self._root.store.delete(file.path)
         self._finished = []
 
     def _take_arrived(self) -> None:
@@ -229,9 +230,9 @@ class FileWriter:
 class _OpenFile:
     """A file that is being written."""
 
-    def __init__(self, root: Path, columns: Columns, schema: pa.Schema, key: Sequence[str]) -> None:
+    def __init__(self, root: StorePlace, columns: Columns, schema: pa.Schema, key: Sequence[str]) -> None:
         self._name = f"part-{uuid.uuid4()}.zstd.parquet"
-        self._path = root / self._name
+        self._root = root
         self._columns = columns
         self._key = key
         self._nulls = dict.fromkeys(columns, 0)
@@ -243,9 +244,9 @@ class _OpenFile:
             for field in schema
             if field.name != "_offset"
         ]
-        with _writing(self._path):
-            root.mkdir(parents=True, exist_ok=True)
-            self._sink = pa.OSFile(str(self._path), "wb")
+        with _writing(root, self._name):
+            self._upload = root.store.upload(self._name)
+            self._sink = pa.PythonFile(_Sink(self._upload), "w")
             self._parquet = pq.ParquetWriter(
                 self._sink,
                 schema,
@@ -269,38 +270,47 @@ class _OpenFile:
             self._nulls[name] += column.null_count
             if self._columns[name] == "double" and pc.any(pc.is_nan(column)).as_py():
                 self._not_numbers.add(name)
-        with _writing(self._path):
+        with _writing(self._root, self._name):
             self._parquet.write_table(rows, row_group_size=group)
 
     def finish(self) -> DataFile:
-        with _writing(self._path):
+        with _writing(self._root, self._name):
             self._parquet.close()
             size = self.size
             self._sink.close()
-            _sync(self._path)
+            self._upload.finish()
         (metadata,) = self._metadata
         stats = delta_statistics(metadata, self._columns, self._key, self._nulls, self._not_numbers)
         return DataFile(self._name, size, metadata.num_rows, stats)
 
     def discard(self) -> None:
         self._parquet.is_open = False  # it is not to write a footer any more
-        self._sink.close()
-        with _writing(self._path):
-            self._path.unlink(missing_ok=True)
+        with _writing(self._root, self._name):
+            self._upload.discard()
+
+
+class _Sink(io.RawIOBase):
+    """An upload as Arrow writes to it. Whoever has begun the upload ends it."""
+
+    def __init__(self, upload: Upload) -> None:
+        self._upload = upload
+        self._size = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any, /) -> int:
+        written = self._upload.write(data)
+        self._size += written
+        return written
+
+    def tell(self) -> int:
+        return self._size
 
 
 @contextmanager
-def _writing(path: Path) -> Iterator[None]:
+def _writing(root: StorePlace, path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise SparkError("TM-SPK-015", f"{path}: {error.strerror or error}") from error
-
-
-def _sync(path: Path) -> None:
-    """Syncs a file or a directory to disk. A commit that survives a crash needs its files."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        raise SparkError("TM-SPK-015", f"{root.store.where(path)}: {error.strerror or error}") from error

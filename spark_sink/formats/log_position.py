@@ -73,7 +73,7 @@ def check_position(table: PositionedTable, log: FollowedLog, name: str) -> None:
         return
     raise SparkError(
         "TM-SPK-006",
-        f"{table.path} is at offset {standing.offset}, but {found}",
+        f"{table.place} is at offset {standing.offset}, but {found}",
         remedy=(
             "Bring the newer log back. Or rebuild the table from the log as it is: tidemark materialize FILE "
             f"--rebuild {name}."

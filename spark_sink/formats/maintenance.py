@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
@@ -67,29 +66,31 @@ def vacuum(table: PositionedTable, min_age: timedelta, *, now: datetime | None =
     now = now or datetime.now(UTC)
     table.refresh()
     live = {unquote(file.path) for file in table.files()}
-    removed = {unquote(path): when for path, when in DeltaLog(table.path).removals(table.version).items()}
+    removed = {unquote(path): when for path, when in DeltaLog(table.place).removals(table.version).items()}
     spare = table.size
     deleted = []
     try:
-        with os.scandir(table.path) as entries:
-            dead = [
-                (entry, entry.stat())
-                for entry in entries
-                if entry.name.endswith(".parquet") and entry.name not in live and not entry.name.startswith(("_", "."))
-            ]
+        store = table.place.store
+        dead = [
+            entry
+            for entry in store.list("")
+            # Not those of folders: of Delta's log, and of whatever others keep there.
+            if entry.path.endswith(".parquet") and "/" not in entry.path and not entry.path.startswith(("_", "."))
+            if entry.path not in live
+        ]
         never = datetime.min.replace(tzinfo=UTC)
-        for entry, stat in sorted(dead, key=lambda e: removed.get(e[0].name, never), reverse=True):
-            left = removed.get(entry.name, never)
-            if max(left, datetime.fromtimestamp(stat.st_mtime, UTC)) > now - min_age:
-                spare -= stat.st_size
+        for entry in sorted(dead, key=lambda entry: removed.get(entry.path, never), reverse=True):
+            left = removed.get(entry.path, never)
+            if max(left, datetime.fromtimestamp(entry.modified, UTC)) > now - min_age:
+                spare -= entry.size
                 continue
-            if left > now - RETENTION and stat.st_size <= spare:
-                spare -= stat.st_size
+            if left > now - RETENTION and entry.size <= spare:
+                spare -= entry.size
                 continue
-            (table.path / entry.name).unlink(missing_ok=True)
-            deleted.append(entry.name)
+            store.delete(entry.path)
+            deleted.append(entry.path)
     except OSError as error:
-        raise SparkError("TM-SPK-015", f"{table.path}: {error.strerror}") from error
+        raise SparkError("TM-SPK-015", f"{table.place}: {error.strerror or error}") from error
     return deleted
 
 
@@ -106,7 +107,7 @@ def clean(table: PositionedTable, commits_kept: int = COMMITS_KEPT) -> None:
     Raises:
         SparkError: ``TM-SPK-015``
     """
-    log = DeltaLog(table.path)
+    log = DeltaLog(table.place)
     if table.version - log.first_commit() < 2 * commits_kept:
         return
     newest_to_forget = table.version - commits_kept

@@ -12,7 +12,6 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -20,6 +19,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 
 from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.formats.delta_log import DeltaLog, LoggedCommit
+from tidemark.spark_sink.tables.store_place import StorePlace
 
 _LOG, _TARGET, _POSITION = "tidemark.log", "tidemark.target", "tidemark.position"
 _BEFORE, _GENERATION, _EVENTS = "tidemark.before", "tidemark.generation", "tidemark.events"
@@ -127,10 +127,10 @@ class TableVersion:
 class Positions:
     """The positions of one table's versions, each read once."""
 
-    def __init__(self, path: Path, owner: Owner) -> None:
-        self._path = path
+    def __init__(self, table: StorePlace, owner: Owner) -> None:
+        self._place = table
         self._owner = owner
-        self._log = DeltaLog(path)
+        self._log = DeltaLog(table)
         self._known: dict[int, Position] = {}
 
     def remember(self, version: int, position: Position) -> None:
@@ -173,6 +173,7 @@ class Positions:
             SparkError: ``TM-SPK-015``
         """
         missing: set[str] = set()
+        there: frozenset[str] | None = None
         for version in range(table.version(), self._log.oldest_version() - 1, -1):
             commit = self._log.commit(version)
             if commit is None:
@@ -181,7 +182,9 @@ class Positions:
                 yield TableVersion(version, position, commit.committed)
             added, removed = commit.files
             missing -= added
-            missing |= {path for path in removed if not (self._path / unquote(path)).exists()}
+            if removed and there is None:
+                there = frozenset(entry.path for entry in self._place.store.list(""))
+            missing |= {path for path in removed if unquote(path) not in (there or ())}
 
     def _known_of(self, table: DeltaTable, version: int) -> Position | None:
         try:
@@ -217,7 +220,7 @@ class Positions:
         if commit.operation == "RESTORE":
             return self._with_same_files(commit)
         raise SparkError(
-            "TM-SPK-016", f"{self._path}: version {commit.version} ({commit.operation}) was written by another program"
+            "TM-SPK-016", f"{self._place}: version {commit.version} ({commit.operation}) was written by another program"
         )
 
     def _with_same_files(self, restore: LoggedCommit) -> int:
@@ -238,7 +241,7 @@ class Positions:
             commit = self._log.commit(commit.version - 1)
         raise SparkError(
             "TM-SPK-016",
-            f"{self._path}: version {restore.version} restored a version that the table's log no longer has",
+            f"{self._place}: version {restore.version} restored a version that the table's log no longer has",
         )
 
     def _from_transactions(self, table: DeltaTable, version: int) -> Position:
@@ -255,7 +258,7 @@ class Positions:
         if last != version:
             raise SparkError(
                 "TM-SPK-016",
-                f"{self._path}: the commits after version {last} were removed from the table's log: it is unknown "
+                f"{self._place}: the commits after version {last} were removed from the table's log: it is unknown "
                 "whether they changed rows",
             )
         return Position(
@@ -267,10 +270,10 @@ class Positions:
         )
 
     def _foreign(self) -> SparkError:
-        return SparkError("TM-SPK-009", f"{self._path} holds a Delta table that was not kept from this change log")
+        return SparkError("TM-SPK-009", f"{self._place} holds a Delta table that was not kept from this change log")
 
     def _other_target(self, target: str) -> SparkError:
-        return SparkError("TM-SPK-017", f"{self._path} is a copy of {target}, not {self._owner.target}")
+        return SparkError("TM-SPK-017", f"{self._place} is a copy of {target}, not {self._owner.target}")
 
 
 def _user_metadata(commit: LoggedCommit) -> dict[str, Any]:

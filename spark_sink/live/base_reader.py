@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.changes.key_order import has_key_of
-from tidemark.spark_sink.changes.sources import opened
+from tidemark.spark_sink.formats.data_files import KeyBounds
 from tidemark.spark_sink.tables.column_types import Columns, arrow_schema, conformed
 from tidemark.spark_sink.tables.lineage import AS_THEY_ARE, ColumnPlaces
+from tidemark.spark_sink.tables.store_place import StorePlace
 
 _ROWS = 131_072
 """Rows of a record batch: the tail's keys are looked up once for each."""
+
+BASE_BYTES = 32 * 1024 * 1024
+"""Of the base's files in one partition."""
 
 _MISSING = "is missing: a newer version of the table has replaced it. Read the table again"
 """Said of a file that was there when the read was planned."""
@@ -27,14 +32,21 @@ class BaseFiles:
     """Files of a kept table.
 
     Attributes:
-        paths: Their paths.
+        table: The table's place; None if there are no files.
+        paths: Relative to it.
         places: Where they have the columns of a reader.
         floor: Rows with a smaller ``_offset`` do not count.
     """
 
+    table: StorePlace | None
     paths: tuple[str, ...]
     places: ColumnPlaces = AS_THEY_ARE
     floor: int = 0
+
+    def opened(self, path: str) -> AbstractContextManager[pq.ParquetFile]:
+        """Opens one of them. Raises what ``StorePlace.parquet`` does."""
+        assert self.table is not None, "files have a table"
+        return self.table.parquet(path, _MISSING)
 
     def stored(self, parquet: pq.ParquetFile, schema: pa.Schema) -> list[str]:
         """The names of a file's columns that are read for a schema."""
@@ -46,6 +58,43 @@ class BaseFiles:
         if self.floor:
             stored = stored.filter(pc.greater_equal(stored["_offset"], pa.scalar(self.floor)))
         return self.places.rows(stored, schema)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedFile:
+    """A Parquet file of the base, by its path in the table, with its bytes and the bounds of the keys in it."""
+
+    path: str
+    size: int
+    bounds: KeyBounds
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """A version of the kept table, whose rows a tail is laid over.
+
+    Attributes:
+        files: That hold its rows.
+        table: Its place; None where there are no files.
+        version: Of the table, where another engine has given it a feature that only an engine for the format can read;
+            its place then counts as the one file. Else None.
+        error: That says so.
+        columns: Names and types, as the files have them.
+        places: Where the files have the columns of the view.
+        floor: Rows with a smaller ``_offset`` do not count: the generation that was laid over them is whole.
+    """
+
+    files: tuple[BoundedFile, ...] = ()
+    table: StorePlace | None = None
+    version: int | None = None
+    error: SparkError | None = None
+    columns: Columns = field(default_factory=dict)
+    places: ColumnPlaces = AS_THEY_ARE
+    floor: int = 0
+
+    def read(self, files: Iterable[BoundedFile]) -> BaseFiles:
+        """Some of its files, for tasks."""
+        return BaseFiles(self.table, tuple(file.path for file in files), self.places, self.floor)
 
 
 def rows_without(files: BaseFiles, columns: Columns, keys: pa.Table | None) -> Iterator[pa.RecordBatch]:
@@ -61,7 +110,7 @@ def rows_without(files: BaseFiles, columns: Columns, keys: pa.Table | None) -> I
     """
     schema = arrow_schema(columns)
     for path in files.paths:
-        with opened(Path(path), _MISSING) as parquet:
+        with files.opened(path) as parquet:
             for batch in parquet.iter_batches(_ROWS, columns=files.stored(parquet, schema), use_threads=False):
                 rows = files.rows(pa.Table.from_batches([batch]), schema)
                 if keys is not None and keys.num_rows:
@@ -79,7 +128,7 @@ def rows_with(files: BaseFiles, columns: Columns, keys: pa.Table) -> pa.Table:
     key_schema = pa.schema([schema.field(name) for name in keys.column_names])
     found = [schema.empty_table()]
     for path in files.paths:
-        with opened(Path(path), _MISSING) as parquet:
+        with files.opened(path) as parquet:
             names = files.stored(parquet, schema)
             for group in range(parquet.num_row_groups):
                 there = conformed(parquet.read_row_group(group, keys.column_names, use_threads=False), key_schema)

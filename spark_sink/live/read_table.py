@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidemark.spark_sink.changes.row_events import row_events_frame
+from tidemark.spark_sink.live.base_reader import BASE_BYTES, BoundedFile, rows_without
 from tidemark.spark_sink.live.net_rows import stream_net_rows
-from tidemark.spark_sink.live.table_view import AsOf, BoundedFile, TableView, common_end, end_of, table_view
+from tidemark.spark_sink.live.table_view import AsOf, TableView, common_end, end_of, table_view
 from tidemark.spark_sink.source.arrow_handover import packed
 from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.source.log_path import log_and_warehouse
 from tidemark.spark_sink.source.native_scan import parquet_files
+from tidemark.spark_sink.source.runs import runs
+from tidemark.spark_sink.spark.file_systems import engine_url, native_url
 from tidemark.spark_sink.tables.column_types import Columns, arrow_schema, ddl, fill_literal, quoted
+from tidemark.spark_sink.tables.store_place import StorePlace
 from tidemark.spark_sink.tables.table_columns import EVENT_META
 
 if TYPE_CHECKING:
@@ -68,10 +72,10 @@ def read_tables(
     While one of them is being read again from the start with columns or a key that its old rows do not fit, its rows
     are those of before. All tables are then as of the last commit before its later events.
     """
-    root, place = log_and_warehouse(path_or_file)
+    where, place = log_and_warehouse(path_or_file)
     if warehouse is not None:
-        place = Path(warehouse)
-    log = FollowedLog(root)
+        place = StorePlace.of(warehouse, where.settings)
+    log = FollowedLog(where)
     asked = list(dict.fromkeys(tables))
     end = end_of(log, as_of)
     if len(asked) > 1:
@@ -100,8 +104,24 @@ def _base(spark: SparkSession, view: TableView, files: Sequence[BoundedFile]) ->
         return _counted(_by_engine(spark, view), view)
     names = view.base.places.stored(view.base.columns)
     stored = {names[name]: view.base.columns[names[name]] for name in view.columns if name in names}
-    frame = parquet_files(spark, [Path(file.path) for file in files], stored)
+    assert view.base.table is not None, "files have a table"
+    url = native_url(spark, view.base.table)
+    if url is None:
+        return _by_python(spark, view, files)
+    frame = parquet_files(spark, url, [file.path for file in files], stored)
     return _counted(frame if stored == view.columns else _as_view(frame, view, stored), view)
+
+
+def _by_python(spark: SparkSession, view: TableView, files: Sequence[BoundedFile]) -> DataFrame:
+    """Rows of some of the base's files that count, read by Python workers."""
+    columns, work = view.columns, [view.base.read(run) for run in runs(files, BASE_BYTES)]
+
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.to_pydict()["id"]:
+                yield from rows_without(work[number], columns, None)
+
+    return spark.range(0, len(work), 1, len(work)).mapInArrow(read, ddl(columns))
 
 
 def _counted(rows: DataFrame, view: TableView) -> DataFrame:
@@ -136,9 +156,10 @@ def _by_engine(spark: SparkSession, view: TableView) -> DataFrame:
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
+    assert view.base.table is not None, "a version has a table"
     reader = spark.read.format("delta").option("versionAsOf", str(view.base.version))
     try:
-        frame = reader.load(view.base.files[0].path)
+        frame = reader.load(engine_url(spark, view.base.table))
         there = set(frame.columns)
     except (Py4JJavaError, PySparkException) as error:
         if "DATA_SOURCE_NOT_FOUND" not in str(error) or view.base.error is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -15,15 +14,13 @@ from tidemark.protocol.changelog.segment_files import SegmentFile
 from tidemark.spark_sink.changes.key_order import distinct
 from tidemark.spark_sink.changes.row_events import read_row_events
 from tidemark.spark_sink.changes.sources import as_events
-from tidemark.spark_sink.live.base_reader import BaseFiles, rows_with, rows_without
+from tidemark.spark_sink.live.base_reader import BASE_BYTES, BaseFiles, BoundedFile, rows_with, rows_without
 from tidemark.spark_sink.live.net_rows import lacks_columns, net_rows
-from tidemark.spark_sink.live.table_view import BoundedFile, TableView
+from tidemark.spark_sink.live.table_view import TableView
 from tidemark.spark_sink.source.runs import runs
 from tidemark.spark_sink.tables.column_types import Columns, arrow_schema
+from tidemark.spark_sink.tables.store_place import StorePlace
 from tidemark.spark_sink.tables.table_columns import EVENT_META
-
-BASE_BYTES = 32 * 1024 * 1024
-"""Of the base's files in one partition."""
 
 TAIL_BYTES = 128 * 1024 * 1024
 """Of the tail's events in one partition, in memory. Each of them reads the whole tail to find its own events."""
@@ -36,14 +33,14 @@ _SAMPLED = 16
 class Tail:
     """The tail of a log, as a task reads it: events with offsets in ``[start, end)``."""
 
-    root: Path
+    log: StorePlace
     files: tuple[SegmentFile, ...]
     start: int
     end: int
     key: Columns
 
     def read(self, columns: Columns) -> Iterator[pa.RecordBatch]:
-        return read_row_events(self.root, self.files, columns, self.start, self.end)
+        return read_row_events(self.log.store, self.files, columns, self.start, self.end)
 
 
 @dataclass
@@ -98,20 +95,17 @@ def plan_state(
     # Without any column a batch would have no rows.
     columns = {name: spark for name, spark in view.columns.items() if name in names} or view.key_columns
 
-    def base_files(files: Iterable[BoundedFile]) -> BaseFiles:
-        return BaseFiles(tuple(file.path for file in files), view.base.places, view.base.floor)
-
     def of_base(files: Iterable[BoundedFile], tail: Tail | None) -> Iterator[InputPartition]:
         for run in runs(files, base_bytes):
-            yield BasePartition(columns, base_files(run), tail)
+            yield BasePartition(columns, view.base.read(run), tail)
 
     overlay = view.overlay
     partitions = list(of_base(overlay.untouched, None))
     if view.segments:
         files = tuple(view.files({**view.columns, **EVENT_META}))
-        tail = Tail(view.log.root.absolute(), files, view.start, view.end, view.key_columns)
+        tail = Tail(view.log.at, files, view.start, view.end, view.key_columns)
         partitions += of_base(overlay.touched, tail)
-        inherited = base_files(overlay.inherited)
+        inherited = view.base.read(overlay.inherited)
         column, cuts = _cuts(view, tail, tail_bytes)
         for low, high in zip([None, *cuts], [*cuts, None], strict=True):
             partitions.append(TailPartition(columns, inherited, tail, column, low, high))
@@ -172,7 +166,8 @@ def _cuts(view: TableView, tail: Tail, most: int) -> tuple[str, list[Any]]:
         return view.key[0], []
     drawn = [tail.files[i * len(tail.files) // _SAMPLED] for i in range(_SAMPLED)]
     batches = [
-        next(read_row_events(tail.root, [file], tail.key, tail.start, tail.end), None) for file in dict.fromkeys(drawn)
+        next(read_row_events(tail.log.store, [file], tail.key, tail.start, tail.end), None)
+        for file in dict.fromkeys(drawn)
     ]
     sample = pa.Table.from_batches([batch for batch in batches if batch is not None], arrow_schema(tail.key))
     column = max(view.key, key=lambda name: len(sample[name].unique()))

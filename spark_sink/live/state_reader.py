@@ -54,5 +54,5 @@ class StateReader(DataSourceReader):
 
 
 def _view(options: SourceOptions) -> TableView:
-    log = FollowedLog(options.path)
+    log = FollowedLog(options.log)
     return table_view(log, options.required_table(), end_of(log, options.as_of), options.warehouse)

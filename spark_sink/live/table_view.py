@@ -5,10 +5,9 @@ from __future__ import annotations
 import logging
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,6 +25,7 @@ from tidemark.spark_sink.formats.data_files import KeyBounds
 from tidemark.spark_sink.formats.delta_table import PositionedTable
 from tidemark.spark_sink.formats.log_position import check_position
 from tidemark.spark_sink.formats.positions import Position
+from tidemark.spark_sink.live.base_reader import Base, BoundedFile
 from tidemark.spark_sink.live.key_reach import ChangedBoxes, ChangedKeys
 from tidemark.spark_sink.live.net_rows import lacks_columns, net_rows
 from tidemark.spark_sink.source.followed_log import FollowedLog
@@ -33,7 +33,8 @@ from tidemark.spark_sink.source.options import resolve_offset
 from tidemark.spark_sink.source.segment_reader import read_segments, segment_files
 from tidemark.spark_sink.tables.column_types import Columns, arrow_schema
 from tidemark.spark_sink.tables.kept_tables import CURRENT, Target
-from tidemark.spark_sink.tables.lineage import AS_THEY_ARE, Adapted, ColumnPlaces, Lineage
+from tidemark.spark_sink.tables.lineage import Adapted, Lineage
+from tidemark.spark_sink.tables.store_place import StorePlace
 from tidemark.spark_sink.tables.table_columns import (
     EVENT_META,
     ROW_META,
@@ -63,37 +64,6 @@ class TailLimits:
     keys: int = 100_000
     rows: int = 10_000
     size: int = 8 * 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class BoundedFile:
-    """A Parquet file of the base, by its absolute path, with its bytes and the bounds of the keys in it."""
-
-    path: str
-    size: int
-    bounds: KeyBounds
-
-
-@dataclass(frozen=True, slots=True)
-class Base:
-    """A version of the kept table.
-
-    Attributes:
-        files: That hold its rows.
-        version: Of the table, where another engine has given it a feature that only an engine for the format can read;
-            its directory then counts as the one file. Else None.
-        error: That says so.
-        columns: Names and types, as the files have them.
-        places: Where the files have the columns of the view.
-        floor: Rows with a smaller ``_offset`` do not count: the generation that was laid over them is whole.
-    """
-
-    files: tuple[BoundedFile, ...] = ()
-    version: int | None = None
-    error: SparkError | None = None
-    columns: Columns = field(default_factory=dict)
-    places: ColumnPlaces = AS_THEY_ARE
-    floor: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,15 +128,18 @@ class TableView:
         Raises:
             SparkError: ``TM-SPK-015`` for the first that is missing. Spark's own error would be a trace.
         """
-        for file in self.base.files:
-            if not Path(file.path).exists():
-                table = dotted(self.collection)
-                rebuild = f"tidemark materialize FILE --rebuild {shlex.quote(table)}"
-                raise SparkError(
-                    "TM-SPK-015",
-                    f"{file.path} is missing, a file of the kept table {table}: {rebuild} builds it again from the log",
-                    remedy=f"Run {rebuild}.",
-                )
+        place = self.base.table
+        if place is None or self.base.version is not None:
+            return
+        for path in place.lacking(file.path for file in self.base.files):
+            table = dotted(self.collection)
+            rebuild = f"tidemark materialize FILE --rebuild {shlex.quote(table)}"
+            missing = place.store.where(path)
+            raise SparkError(
+                "TM-SPK-015",
+                f"{missing} is missing, a file of the kept table {table}: {rebuild} builds it again from the log",
+                remedy=f"Run {rebuild}.",
+            )
 
     @property
     def key_columns(self) -> dict[str, str]:
@@ -229,7 +202,7 @@ class TableView:
         )
 
     def _tail_events(self, columns: Columns) -> pa.Table:
-        batches = read_row_events(self.log.root, self.files(columns), columns, self.start, self.end)
+        batches = read_row_events(self.log.store, self.files(columns), columns, self.start, self.end)
         return pa.Table.from_batches(batches, arrow_schema(columns))
 
     def files(self, columns: Columns) -> list[SegmentFile]:
@@ -277,7 +250,7 @@ def common_end(log: FollowedLog, tables: Sequence[str], end: int) -> int:
         end = log.commit(log.commit_with_offset(ended)).first_offset
 
 
-def table_view(log: FollowedLog, table: str, end: int, warehouse: Path | None) -> TableView:
+def table_view(log: FollowedLog, table: str, end: int, warehouse: StorePlace | None) -> TableView:
     """A table as of an offset.
 
     Args:
@@ -332,7 +305,9 @@ def _shown(summary: Summary, collection: str) -> Shown:
     return found
 
 
-def _kept(log: FollowedLog, target: Target, shown: Shown, end: int, warehouse: Path | None) -> PositionedTable | None:
+def _kept(
+    log: FollowedLog, target: Target, shown: Shown, end: int, warehouse: StorePlace | None
+) -> PositionedTable | None:
     """The newest version of the kept tables, up to an offset, that lacks later events at most; its files are there."""
     if warehouse is None:
         return None
@@ -340,9 +315,9 @@ def _kept(log: FollowedLog, target: Target, shown: Shown, end: int, warehouse: P
     return max((table for table in found if table is not None), key=lambda table: table.position, default=None)
 
 
-def _fitting(log: FollowedLog, target: Target, shown: Shown, end: int, warehouse: Path) -> PositionedTable | None:
+def _fitting(log: FollowedLog, target: Target, shown: Shown, end: int, warehouse: StorePlace) -> PositionedTable | None:
     try:
-        table = PositionedTable(target.path(warehouse), log.header.log_id, target.name)
+        table = PositionedTable(target.place(warehouse), log.header.log_id, target.name)
     except SparkError as error:
         if error.code != "TM-SPK-016":
             raise
@@ -369,16 +344,15 @@ def _fitting(log: FollowedLog, target: Target, shown: Shown, end: int, warehouse
 
 
 def _base(kept: PositionedTable, key: Columns, adapted: Adapted, floor: int) -> Base:
-    root = kept.path.absolute()
     try:
         listed = kept.bounds(key)
     except SparkError as error:
         if error.code != "TM-SPK-018":
             raise
-        whole = BoundedFile(str(root), kept.size, KeyBounds(None, None))
-        return Base((whole,), kept.version, error, kept.columns, adapted.places, floor)
-    files = tuple(BoundedFile(str(root / file.path), file.size, bounds) for file, bounds in listed)
-    return Base(files, columns=kept.columns, places=adapted.places, floor=floor)
+        whole = BoundedFile("", kept.size, KeyBounds(None, None))
+        return Base((whole,), kept.place, kept.version, error, kept.columns, adapted.places, floor)
+    files = tuple(BoundedFile(file.path, file.size, bounds) for file, bounds in listed)
+    return Base(files, kept.place, columns=kept.columns, places=adapted.places, floor=floor)
 
 
 def _last_truncate(log: FollowedLog, segments: Sequence[Segment], shown: Shown, start: int, end: int) -> int | None:
@@ -392,7 +366,7 @@ def _last_truncate(log: FollowedLog, segments: Sequence[Segment], shown: Shown, 
         # The view ends inside this segment, before its last one.
         columns = {name: META_COLUMNS[name] for name in ("_op", "_offset")}
         found = None
-        for batch in read_segments(log.root, [SegmentFile.of(segment)], columns, start, end):
+        for batch in read_segments(log.store, [SegmentFile.of(segment)], columns, start, end):
             offsets = batch.column("_offset").filter(pc.equal(batch.column("_op"), pa.scalar("t"))).to_pylist()
             found = next((offset for offset in reversed(offsets) if offset not in shown.begins), found)
         if found is not None:

@@ -180,8 +180,8 @@ class Applier:
         """A task's work on a part: on a range of its keys, or on all of it. The task reads these segments itself."""
         return Assignment(
             part=number,
-            log=self._log.root,
-            table=part.target.path(self._warehouse),
+            log=self._log.at,
+            table=part.target.place(self._warehouse),
             columns=part.state.columns,
             key=part.state.key,
             target=part.file_bytes,

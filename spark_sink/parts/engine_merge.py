@@ -15,7 +15,6 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidemark.protocol.errors import SparkError, TidemarkError
@@ -33,6 +32,7 @@ from tidemark.spark_sink.source.arrow_handover import packed
 from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.source.native_scan import segments_frame
 from tidemark.spark_sink.spark.failures import spark_exceptions, tidemark_error
+from tidemark.spark_sink.spark.file_systems import DATABRICKS, engine_url
 from tidemark.spark_sink.tables.column_types import Columns, ddl, quoted
 from tidemark.spark_sink.tables.table_columns import EVENT_META
 
@@ -40,9 +40,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
-_DATABRICKS = "spark.databricks.workspaceUrl"
-"""A setting of every session on Databricks, where Delta needs no extension."""
-
 _CONCURRENT = re.compile(r"DELTA_CONCURRENT|Concurrent\w+Exception")
 """Delta's errors after a conflict with another commit."""
 
@@ -81,7 +78,7 @@ class EngineMerge:
         """
         try:
             with self._committing(table, table.standing):
-                self._jobs.spark.sql(f"OPTIMIZE {_name(table.path)}").collect()
+                self._jobs.spark.sql(f"OPTIMIZE {self._name(table)}").collect()
         except spark_exceptions() as failure:
             raise _meaning(failure, table) from None
         table.refresh()
@@ -90,7 +87,7 @@ class EngineMerge:
         """Makes sure that the session has the engine. Without it Spark would log a stack trace."""
         spark = self._jobs.spark
         extensions = str(spark.conf.get("spark.sql.extensions", None) or "")
-        if _EXTENSION in extensions or spark.conf.get(_DATABRICKS, None) is not None:
+        if _EXTENSION in extensions or spark.conf.get(DATABRICKS, None) is not None:
             return
         if part.state.engine_only is not None:
             raise part.state.engine_only
@@ -111,7 +108,7 @@ class EngineMerge:
         there = table.columns
         if added := {name: type_ for name, type_ in part.state.columns.items() if name not in there}:
             with self._committing(table, table.standing):
-                self._jobs.spark.sql(f"ALTER TABLE {_name(table.path)} ADD COLUMNS ({ddl(added)})").collect()
+                self._jobs.spark.sql(f"ALTER TABLE {self._name(table)} ADD COLUMNS ({ddl(added)})").collect()
             table.refresh()
 
     def _merge(self, part: Part, table: PositionedTable) -> None:
@@ -123,12 +120,12 @@ class EngineMerge:
         if state.key:
             self._net_changes(part).createOrReplaceTempView(source)
             statement = merge_of_changes(
-                table.path, source, state.key, state.columns, truncated=part.truncated, floor=state.floor
+                self._name(table), source, state.key, state.columns, truncated=part.truncated, floor=state.floor
             )
         else:
             events = segments_frame(spark, self._log, part.segments, state.columns, part.start, part.end)
             events.createOrReplaceTempView(source)
-            statement = merge_of_events(table.path, source, state.columns, part.start)
+            statement = merge_of_events(self._name(table), source, state.columns, part.start)
         try:
             with self._committing(table, position):
                 spark.sql(statement).collect()
@@ -138,11 +135,11 @@ class EngineMerge:
         if table.version == before:
             # Nothing came of the events, of which Delta makes no commit.
             with self._committing(table, position):
-                spark.sql(f"ALTER TABLE {_name(table.path)} SET TBLPROPERTIES ('tidemark.at' = '{part.end}')").collect()
+                spark.sql(f"ALTER TABLE {self._name(table)} SET TBLPROPERTIES ('tidemark.at' = '{part.end}')").collect()
             table.refresh()
         if table.standing != position:
             # Delta left the statement out: another process has committed that version of the application.
-            raise SparkError("TM-SPK-010", f"{table.path}: another process committed after version {before}")
+            raise SparkError("TM-SPK-010", f"{table.place}: another process committed after version {before}")
 
     def _net_changes(self, part: Part) -> DataFrame:
         state = part.state
@@ -155,18 +152,22 @@ class EngineMerge:
         reduced = partial(stream_merge_rows, key=state.key, columns=columns)
         return packed(ordered).mapInArrow(reduced, ddl({**columns, **SOURCE_META}))
 
+    def _name(self, table: PositionedTable) -> str:
+        """A table by its place, as SQL has it. Raises what ``engine_url`` does."""
+        return f"delta.{quoted(engine_url(self._jobs.spark, table.place))}"
+
     def _committing(self, table: PositionedTable, position: Position) -> AbstractContextManager[None]:
         """Surrounds one statement, whose commit says the position, and is the next one of the table or none."""
         return _set(self._jobs.spark, table.engine_settings(position))
 
 
 def merge_of_changes(
-    path: Path, source: str, key: Sequence[str], columns: Columns, *, truncated: bool = False, floor: int = 0
+    table: str, source: str, key: Sequence[str], columns: Columns, *, truncated: bool = False, floor: int = 0
 ) -> str:
     """The statement that brings a table of current rows up to date.
 
     Args:
-        path: Of the table.
+        table: As SQL names it.
         source: Name of a view of net changes.
         key: Names of the key's columns.
         columns: Of the table.
@@ -180,7 +181,7 @@ def merge_of_changes(
     names = ", ".join(map(quoted, columns))
     values = ", ".join(f"s.{quoted(name)}" for name in columns)
     clauses = [
-        f"MERGE INTO {_name(path)} AS t USING {source} AS s ON {same}",
+        f"MERGE INTO {table} AS t USING {source} AS s ON {same}",
         f"WHEN MATCHED AND s.{DELETED} THEN DELETE",
         f"WHEN MATCHED THEN UPDATE SET {updates}",
         f"WHEN NOT MATCHED AND NOT s.{DELETED} THEN INSERT ({names}) VALUES ({values})",
@@ -192,11 +193,11 @@ def merge_of_changes(
     return "\n".join(clauses)
 
 
-def merge_of_events(path: Path, source: str, columns: Columns, start: int) -> str:
+def merge_of_events(table: str, source: str, columns: Columns, start: int) -> str:
     """The statement that appends events to a table of all of them, each once.
 
     Args:
-        path: Of the table.
+        table: As SQL names it.
         source: Name of a view of events.
         columns: Of the table.
         start: No event of the source has a smaller offset.
@@ -204,7 +205,7 @@ def merge_of_events(path: Path, source: str, columns: Columns, start: int) -> st
     names = ", ".join(map(quoted, columns))
     values = ", ".join(f"s.{quoted(name)}" for name in columns)
     return (
-        f"MERGE INTO {_name(path)} AS t USING {source} AS s ON t._offset = s._offset AND t._offset >= {start}\n"
+        f"MERGE INTO {table} AS t USING {source} AS s ON t._offset = s._offset AND t._offset >= {start}\n"
         f"WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({values})"
     )
 
@@ -218,14 +219,9 @@ def _value(name: str, *, kept: bool, floor: int) -> str:
     return f"CASE WHEN array_contains(s.{KEPT}, '{text}'){counts} THEN t.{column} ELSE s.{column} END"
 
 
-def _name(path: Path) -> str:
-    """A table by its place. Without a scheme, a cluster would look in its default file system."""
-    return f"delta.{quoted(f'file:{path.absolute()}')}"
-
-
 def _meaning(failure: Exception, table: PositionedTable) -> TidemarkError:
     if _CONCURRENT.search(str(failure)):
-        return SparkError("TM-SPK-010", f"{table.path}: another process committed after version {table.version}")
+        return SparkError("TM-SPK-010", f"{table.place}: another process committed after version {table.version}")
     return tidemark_error(failure)
 
 

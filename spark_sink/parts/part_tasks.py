@@ -31,6 +31,7 @@ from tidemark.spark_sink.source.arrow_handover import unpacked
 from tidemark.spark_sink.source.segment_reader import read_segments
 from tidemark.spark_sink.tables.column_types import Columns, arrow_schema
 from tidemark.spark_sink.tables.lineage import AS_THEY_ARE, ColumnPlaces
+from tidemark.spark_sink.tables.store_place import StorePlace
 from tidemark.spark_sink.tables.table_columns import EVENT_META
 
 REPORT = "report string"
@@ -43,8 +44,8 @@ class Assignment:
 
     Attributes:
         part: The number of the part in its batch.
-        log: The directory of the change log.
-        table: The directory of the table.
+        log: The place of the change log.
+        table: The place of the table.
         columns: Names and Spark types of the table's columns.
         key: Names of the key's columns; empty for a table of kind ``history``.
         target: The target size of a file in bytes.
@@ -61,8 +62,8 @@ class Assignment:
     """
 
     part: int
-    log: Path
-    table: Path
+    log: StorePlace
+    table: StorePlace
     columns: Columns
     key: tuple[str, ...]
     target: int
@@ -262,7 +263,7 @@ def _segments(work: Assignment, columns: Columns, reading: Reading) -> Iterator[
     for segment in work.segments:
         reading.bytes += segment.size
     read = read_row_events if work.key else read_segments
-    return _counted(read(work.log, work.segments, columns, work.start, work.end), reading)
+    return _counted(read(work.log.store, work.segments, columns, work.start, work.end), reading)
 
 
 def _counted(batches: Iterator[pa.RecordBatch], reading: Reading) -> Iterator[pa.RecordBatch]:

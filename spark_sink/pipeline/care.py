@@ -6,19 +6,19 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 
 from tidemark.protocol.changelog import Summary, TableSchema
 from tidemark.protocol.error_codes import Policy
 from tidemark.protocol.errors import SparkError, TidemarkError
 from tidemark.spark_sink.formats.log_position import complete_to
-from tidemark.spark_sink.pipeline.memory import SEEN_AT_OPENING, Memory, SetAside, TableMemory, memory_path
+from tidemark.spark_sink.pipeline.memory import SEEN_AT_OPENING, Memory, SetAside, TableMemory, memory_place
 from tidemark.spark_sink.pipeline.table_keeper import TableKeeper
 from tidemark.spark_sink.run.progress import Progress
 from tidemark.spark_sink.run.report import Cost
 from tidemark.spark_sink.run.settings import KeepSettings
 from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.tables.kept_tables import CURRENT, Target, check_key
+from tidemark.spark_sink.tables.store_place import StorePlace
 
 _CONFLICTS = 5
 """After this many conflicts in a row with another process the table is set aside."""
@@ -79,8 +79,8 @@ class Care:
         self._log = log
         self._progress = progress
         self._clock = clock
-        self._path = memory_path(settings.warehouse, log.header.log_id)
-        self._memory = Memory.load(self._path).checked(log)
+        self._place = memory_place(settings.warehouse, log.header.log_id)
+        self._memory = Memory.load(self._place).checked(log)
         self._saved = self._memory.model_copy(deep=True)
         self._known: set[str] = set()
         self._commit = self._memory.commit
@@ -146,7 +146,7 @@ class Care:
         digest = self._saved.digest if is_same else self._log.digest(self._commit)
         memory = Memory(tables=tables, commit=self._commit, digest=digest)
         if memory != self._saved:
-            memory.save(self._path)
+            memory.save(self._place)
             self._saved = memory
 
     def _open_again(self, ward: Ward) -> None:
@@ -172,7 +172,7 @@ class Care:
         try:
             check_key(target, schema)
             if rebuilt:
-                _move_away(target.versions(self._settings.warehouse)[0].path(self._settings.warehouse))
+                _move_away(target.versions(self._settings.warehouse)[0].place(self._settings.warehouse))
             ward.keeper = TableKeeper(self._log, target, self._settings.warehouse)
             ward.keeper.check_changes([summary.totals[target.collection].fingerprint])
             ward.complete_to = complete_to(
@@ -194,13 +194,24 @@ class Care:
             self.set_aside(ward, aside.error)
 
 
-def _move_away(path: Path) -> None:
-    """Renames a table's directory, so that the table is rebuilt. Nothing is deleted: the files may be the user's."""
-    if not path.exists():
-        return
+def _move_away(table: StorePlace) -> None:
+    """Gives a table another place, so that it is rebuilt. Nothing is lost: the files may be the user's.
+
+    In an object store the files are copied, each through this process, and those at the old place deleted after that.
+    """
     # Two within a second need two names.
-    aside = path.with_name(f"{path.name}.replaced-{datetime.now().astimezone():%Y%m%dT%H%M%S.%f}")
+    aside = table.parent / f"{table.name}.replaced-{datetime.now().astimezone():%Y%m%dT%H%M%S.%f}"
     try:
-        path.rename(aside)
+        if table.directory is not None and aside.directory is not None:
+            if table.directory.exists():
+                table.directory.rename(aside.directory)
+            return
+        paths = [entry.path for entry in table.store.list("")]
+        for path in paths:
+            copy = aside.store.upload(path)
+            copy.write(table.store.read(path))
+            copy.finish()
+        for path in paths:
+            table.store.delete(path)
     except OSError as error:
-        raise SparkError("TM-SPK-015", f"{path} cannot be moved away: {error.strerror or error}") from None
+        raise SparkError("TM-SPK-015", f"{table} cannot be moved away: {error.strerror or error}") from None

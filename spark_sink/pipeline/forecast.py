@@ -6,7 +6,7 @@ run that finds more or less to do than that is no less right.
 
 from __future__ import annotations
 
-from tidemark.spark_sink.pipeline.memory import Memory, memory_path
+from tidemark.spark_sink.pipeline.memory import Memory, memory_place
 from tidemark.spark_sink.run.settings import KeepSettings
 from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.tables.kept_tables import Target
@@ -19,7 +19,7 @@ def expects_work(settings: KeepSettings) -> bool:
         ChangeLogError: There is no log, or a commit of it is missing or damaged.
     """
     log = FollowedLog(settings.log)
-    memory = Memory.load(memory_path(settings.warehouse, log.header.log_id))
+    memory = Memory.load(memory_place(settings.warehouse, log.header.log_id))
     if settings.rebuild or settings.retry or not memory.tables:
         return log.end() > 0
     complete: dict[str, int] = {}

@@ -272,7 +272,7 @@ class _Keeping:
         return KeptTable(
             table=ward.target.table,
             kind=ward.target.kind,
-            path=(ward.keeper.target if ward.keeper else ward.target).path(self._settings.warehouse),
+            path=(ward.keeper.target if ward.keeper else ward.target).place(self._settings.warehouse).shown,
             way=ward.way,
             events=ward.events,
             rows=rows,

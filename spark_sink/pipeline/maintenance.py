@@ -77,8 +77,8 @@ class Maintenance:
         work = [
             Assignment(
                 part=number,
-                log=self._log.root,
-                table=table.path,
+                log=self._log.at,
+                table=table.place,
                 columns=table.columns,
                 key=keeper.key,
                 target=target,

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import logging
 from datetime import UTC, datetime
-from pathlib import Path
-from uuid import uuid4
 
 from pydantic import BaseModel, ValidationError
 
@@ -17,6 +15,7 @@ from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.error_codes.model import Policy
 from tidemark.protocol.errors import TidemarkError
 from tidemark.spark_sink.spark.failures import error_of
+from tidemark.spark_sink.tables.store_place import StorePlace
 
 logger = logging.getLogger(__name__)
 
@@ -24,9 +23,12 @@ SEEN_AT_OPENING = frozenset({"TM-SPK-006", "TM-SPK-007", "TM-SPK-009", "TM-SPK-0
 """Codes of errors that each run looks for when it opens a table: nobody has to ask for another try."""
 
 
-def memory_path(warehouse: Path, log_id: str) -> Path:
-    """The path of the memory of the tables that are kept from one log."""
-    return warehouse / "_tidemark" / log_id / "tables.json"
+_FILE = "tables.json"
+
+
+def memory_place(warehouse: StorePlace, log_id: str) -> StorePlace:
+    """The place of the memory of the tables that are kept from one log."""
+    return warehouse / f"_tidemark/{log_id}"
 
 
 class SetAside(BaseModel):
@@ -89,31 +91,27 @@ class Memory(BaseModel):
     digest: str = ""
 
     @classmethod
-    def load(cls, path: Path) -> Memory:
+    def load(cls, place: StorePlace) -> Memory:
         """Reads the file. A missing, damaged or unreadable file is an empty memory, since it is a hint."""
         try:
-            return cls.model_validate_json(path.read_bytes())
+            return cls.model_validate_json(place.store.read(_FILE))
         except (FileNotFoundError, ValidationError):
             pass
         except OSError as error:
-            logger.warning("%s cannot be read, and is taken for empty: %s", path, error.strerror or error)
+            logger.warning(
+                "%s cannot be read, and is taken for empty: %s", place.store.where(_FILE), error.strerror or error
+            )
         return cls()
 
-    def save(self, path: Path) -> None:
+    def save(self, place: StorePlace) -> None:
         """Writes the file atomically, beside others that save at the same time: the last one stays.
 
         A file that cannot be written is a warning, since it is a hint.
         """
-        unfinished = path.with_name(f"{path.name}.{uuid4().hex}.unfinished")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                unfinished.write_text(self.model_dump_json(indent=1))
-                unfinished.replace(path)
-            finally:
-                unfinished.unlink(missing_ok=True)
+            place.store.replace(_FILE, self.model_dump_json(indent=1).encode())
         except OSError as error:
-            logger.warning("%s cannot be written: %s", path, error.strerror or error)
+            logger.warning("%s cannot be written: %s", place.store.where(_FILE), error.strerror or error)
 
     def checked(self, log: ChangeLog) -> Memory:
         """What of it holds of the log as it is now, which may have been restored from a copy, and have grown since."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from tidemark.protocol.changelog import Segment, Summary, TableSchema
 from tidemark.protocol.changelog.column_identity import BY_NAME
@@ -23,6 +22,7 @@ from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.tables.column_types import Columns
 from tidemark.spark_sink.tables.kept_tables import CURRENT, Target
 from tidemark.spark_sink.tables.lineage import AS_THEY_ARE, Adapted, Lineage
+from tidemark.spark_sink.tables.store_place import StorePlace
 from tidemark.spark_sink.tables.table_columns import (
     ROW_META,
     check_keyed,
@@ -43,11 +43,11 @@ class TableKeeper:
         SparkError: ``TM-SPK-006`` when the table is ahead of the log, and those of ``PositionedTable``.
     """
 
-    def __init__(self, log: FollowedLog, target: Target, warehouse: Path) -> None:
+    def __init__(self, log: FollowedLog, target: Target, warehouse: StorePlace) -> None:
         if target.options.on_schema_change == "version":
             target = target.versions(warehouse)[0]
         self.target = target
-        self.table = PositionedTable(target.path(warehouse), log.header.log_id, target.name)
+        self.table = PositionedTable(target.place(warehouse), log.header.log_id, target.name)
         self._log = log
         self._warehouse = warehouse
         self._meta = ROW_META if target.kind == CURRENT else META_COLUMNS
@@ -284,7 +284,7 @@ class TableKeeper:
         if shown is None or not any(departure(shown.schemas, schema) for schema in schemas):
             return
         self.target = replace(self.target, version=self.target.version + 1)
-        self.table = PositionedTable(self.target.path(self._warehouse), self._log.header.log_id, self.target.name)
+        self.table = PositionedTable(self.target.place(self._warehouse), self._log.header.log_id, self.target.name)
 
     def _check_names(self, columns: Columns) -> None:
         seen: dict[str, str] = {}

@@ -73,7 +73,7 @@ class KeptTable:
     Attributes:
         table: ``schema.table`` in the source.
         kind: ``current`` or ``history``.
-        path: Of the Delta table.
+        path: Of the Delta table; a URL in an object store.
         way: The way of the last part that the run applied; empty if there was none.
         events: How many events this run applied.
         rows: How many rows the table has; None if there is no table.
@@ -90,7 +90,7 @@ class KeptTable:
 
     table: str
     kind: str
-    path: Path
+    path: Path | str
     way: str
     events: int
     rows: int | None

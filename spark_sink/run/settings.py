@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
-from pathlib import Path
 from typing import Literal
 
 from tidemark.spark_sink.formats.file_sizes import FileSizes
 from tidemark.spark_sink.tables.kept_tables import KeepRules, matches
+from tidemark.spark_sink.tables.store_place import StorePlace
 
 Way = Literal["task", "rewrite", "sql"]
 """How a part is applied: by one task alone, by many side by side, or by the MERGE of the session's own engine."""
@@ -113,8 +113,8 @@ class KeepSettings:
     """Which tables to keep from which log, and how.
 
     Attributes:
-        log: Directory of the change log, absolute.
-        warehouse: Directory of the tables, absolute.
+        log: StorePlace of the change log.
+        warehouse: StorePlace of the tables.
         rules: The kinds of tables to keep.
         available_now: Apply all events of the log, then end. Otherwise follow the log by the fold rule.
         fold: The fold rule.
@@ -127,8 +127,8 @@ class KeepSettings:
         vacuum: When files are deleted.
     """
 
-    log: Path
-    warehouse: Path
+    log: StorePlace
+    warehouse: StorePlace
     rules: KeepRules
     available_now: bool = True
     fold: FoldRule = field(default_factory=FoldRule)

@@ -35,7 +35,7 @@ class BatchReader(DataSourceReader):
         self.inferred = inferred
 
     def partitions(self) -> Sequence[InputPartition]:
-        log = FollowedLog(self.options.path)
+        log = FollowedLog(self.options.log)
         start, end = resolve_range(log, startingOffset=self.options.starting, endingOffset=self.options.ending)
         summary = log.summary()
         collection = find_collection(log, summary, self.options.required_table())
@@ -45,4 +45,4 @@ class BatchReader(DataSourceReader):
         return plan(log, collection, self.columns, start, end, self.options.partitions, lineage=lineage)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return read_partition(self.options.path, self.columns, partition)
+        return read_partition(self.options.log, self.columns, partition)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tidemark.protocol.changelog import ChangeLog, Commit, Summary
 from tidemark.protocol.changelog.summaries import advance
+from tidemark.spark_sink.tables.store_place import StorePlace
 
 _COMMITS_KEPT = 4096
 
@@ -41,12 +42,16 @@ class FollowedLog(ChangeLog):
     """A change log for a process that lives as long as a query. It keeps the newest commits that it has read.
 
     Args:
-        root: The change log's folder.
+        place: The change log's.
         commits_kept: The most commits in memory.
+
+    Attributes:
+        at: Its place, which tasks get.
     """
 
-    def __init__(self, root: Path | str, commits_kept: int = _COMMITS_KEPT) -> None:
-        super().__init__(root)
+    def __init__(self, place: StorePlace | Path | str, commits_kept: int = _COMMITS_KEPT) -> None:
+        self.at = place if isinstance(place, StorePlace) else StorePlace.of(place)
+        super().__init__(self.at.store)
         self._commits_kept = commits_kept
         self._kept: dict[int, Commit] = {}
         self._marks: dict[int, int] = {}

@@ -1,43 +1,41 @@
-"""The directory of a change log that a user names."""
+"""The places of a change log and of kept tables that a user names."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tidemark.protocol.errors import SparkError
+from tidemark.protocol.store.opening import is_url
+from tidemark.spark_sink.tables.store_place import StorePlace
+
+if TYPE_CHECKING:
+    from tidemark.protocol.capture_file import CaptureFile
 
 
-def log_path(path_or_file: str | Path) -> Path:
-    """The change log's directory, absolute, from a path or a ``file:`` URL.
+def log_and_warehouse(place_or_file: str | Path) -> tuple[StorePlace, StorePlace | None]:
+    """The places of the change log and of the kept tables, from a path or a URL of the log, or from a capture file.
 
-    Raises:
-        SparkError: ``TM-SPK-003`` for another URL, or an empty text.
-    """
-    text = str(path_or_file).removeprefix("file://")
-    if not text:
-        raise SparkError("TM-SPK-003", "option path is missing: the directory of the change log")
-    if "://" in text:
-        raise SparkError(
-            "TM-SPK-003", f"option path is {text}: this version reads change logs only from local directories"
-        )
-    return Path(text).absolute()
-
-
-def log_and_warehouse(path_or_file: str | Path) -> tuple[Path, Path | None]:
-    """The directories of the change log and of the kept tables, from a log's path or a capture file.
+    A capture file says what opens an object store. Without one each process takes that from its own environment.
 
     Returns:
-        The log and the warehouse. The warehouse is None for a log's path.
+        The log and the warehouse, which is None where only the log is named, or the file has no ``spark`` entry.
 
     Raises:
-        SparkError: As ``log_path``.
+        SparkError: ``TM-SPK-003`` for an empty text.
         UsageError: ``TM-CFG-…`` for a capture file that is wrong.
     """
-    path = Path(path_or_file)
-    if not path.is_file():
-        return log_path(path_or_file), None
+    text = str(place_or_file).removeprefix("file://")
+    if not text:
+        raise SparkError("TM-SPK-003", "option path is missing: the change log's directory or URL, or the capture file")
+    if is_url(text) or not Path(text).is_file():
+        return StorePlace.of(text), None
     from tidemark.protocol.capture_file import read_capture_file
 
-    capture = read_capture_file(path)
-    warehouse = (capture.folder / capture.spark.warehouse).absolute() if capture.spark else None
-    return capture.log_path.absolute(), warehouse
+    return places_of(read_capture_file(Path(text)))
+
+
+def places_of(capture: CaptureFile) -> tuple[StorePlace, StorePlace | None]:
+    """The same of a capture file that was read."""
+    log = StorePlace.of(capture.log_path)
+    return log, StorePlace.of(capture.folder / capture.spark.warehouse) if capture.spark else None

@@ -24,8 +24,10 @@ from tidemark.spark_sink.source.options import resolve_range
 from tidemark.spark_sink.source.partitions import PARTITION_BYTES, check_pinned
 from tidemark.spark_sink.source.runs import runs
 from tidemark.spark_sink.source.segment_reader import read_segments, segment_files
+from tidemark.spark_sink.spark.file_systems import native_url
 from tidemark.spark_sink.tables.column_types import Columns, arrow_schema, ddl, quoted
 from tidemark.spark_sink.tables.lineage import Lineage, newest_lineage
+from tidemark.spark_sink.tables.store_place import StorePlace
 from tidemark.spark_sink.tables.table_columns import event_columns, find_collection, own_columns
 
 if TYPE_CHECKING:
@@ -147,42 +149,47 @@ def segments_frame(
         ChangeLogError: ``TM-LOG-009`` for a segment that is missing, or not the one that the log says.
     """
     arrow_schema(columns)
-    root = log.root.absolute()
     files = {file.path: file for file in segment_files(log, segments, columns, lineage)}
-    for file in files.values():
-        file.check_size(root)
+    url = native_url(spark, log.at) if segments else None
+    if log.at.directory is not None:  # In an object store each would be a request, which the reader makes anyway.
+        for file in files.values():
+            file.check_size(log.store)
     fingerprints = {segment.fingerprint for segment in segments}
     stored = {fingerprint: event_columns(own_columns(log.schema(fingerprint))) for fingerprint in fingerprints}
-    python = _for_python(list(files.values()), [columns, *stored.values()], limits)
-    frames = [_python(spark, root, python, columns, start, end)] if python else []
+    schemas = [columns, *stored.values()]
+    python = list(files.values()) if url is None else _for_python(list(files.values()), schemas, limits)
+    frames = [_python(spark, log.at, python, columns, start, end)] if python else []
     for file in python:
         del files[file.path]
-    groups: dict[tuple[str, bool], list[Path]] = {}
+    groups: dict[tuple[str, bool], list[str]] = {}
     for segment in segments:
         if (native := files.get(segment.path)) is not None:
-            native.check(root)
+            native.check(log.store)
             whole = start <= segment.first_offset and segment.last_offset < end
-            groups.setdefault((segment.fingerprint, whole), []).append(root / segment.path)
+            groups.setdefault((segment.fingerprint, whole), []).append(segment.path)
     for (fingerprint, whole), paths in groups.items():
         bounds = None if whole else (start, end)
-        frames.append(_native(spark, paths, stored[fingerprint], columns, bounds, limits))
+        assert url is not None, "without it Python has read all files"
+        frames.append(_native(spark, url, paths, stored[fingerprint], columns, bounds, limits))
     return reduce(lambda a, b: a.union(b), frames) if frames else spark.createDataFrame([], ddl(columns))
 
 
 def parquet_files(
-    spark: SparkSession, paths: Sequence[Path], columns: Columns, limits: ScanLimits = _LIMITS
+    spark: SparkSession, root: str, paths: Sequence[str], columns: Columns, limits: ScanLimits = _LIMITS
 ) -> DataFrame:
     """Parquet files as a DataFrame. No footer is read for a schema, and a column that a file lacks is null.
 
     Args:
         spark: The session.
-        paths: Absolute; at least one.
+        root: The place that they are in, as Spark names it.
+        paths: Relative to it; at least one.
         columns: To read, of the types that the files have.
         limits: Of scans.
     """
     step = limits.files if len(paths) <= limits.files * limits.scans else len(paths)
     reader = spark.read.schema(ddl(columns)).options(**_READER)
-    scans = [reader.parquet(*map(_location, paths[i : i + step])) for i in range(0, len(paths), step)]
+    locations = [_PATTERN.sub(r"\\\g<0>", f"{root}/{path}") for path in paths]
+    scans = [reader.parquet(*locations[i : i + step]) for i in range(0, len(paths), step)]
     return reduce(lambda a, b: a.union(b), scans)
 
 
@@ -199,7 +206,7 @@ def _for_python(files: Sequence[SegmentFile], schemas: Iterable[Columns], limits
 
 
 def _python(
-    spark: SparkSession, root: Path, segments: Sequence[SegmentFile], columns: Columns, start: int, end: int
+    spark: SparkSession, log: StorePlace, segments: Sequence[SegmentFile], columns: Columns, start: int, end: int
 ) -> DataFrame:
     files = [tuple(run) for run in runs(segments, PARTITION_BYTES)]
     wanted = dict(columns) or {"_offset": META_COLUMNS["_offset"]}  # a batch without columns would have no rows
@@ -207,7 +214,7 @@ def _python(
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.to_pydict()["id"]:
-                yield from read_segments(root, files[number], wanted, start, end)
+                yield from read_segments(log.store, files[number], wanted, start, end)
 
     frame = spark.range(0, len(files), 1, len(files)).mapInArrow(read, ddl(wanted))
     return frame if columns else frame.select()
@@ -215,7 +222,8 @@ def _python(
 
 def _native(
     spark: SparkSession,
-    paths: Sequence[Path],
+    root: str,
+    paths: Sequence[str],
     stored: Columns,
     columns: Columns,
     bounds: tuple[int, int] | None,
@@ -227,7 +235,7 @@ def _native(
     needed = dict(wanted)
     if bounds or not needed:
         needed.setdefault("_offset", META_COLUMNS["_offset"])
-    frame = parquet_files(spark, paths, needed, limits)
+    frame = parquet_files(spark, root, paths, needed, limits)
     if bounds:
         frame = frame.where((F.col("_offset") >= bounds[0]) & (F.col("_offset") < bounds[1]))
     if needed == columns:
@@ -239,11 +247,6 @@ def _native(
             for name, spark_type in columns.items()
         )
     )
-
-
-def _location(path: Path) -> str:
-    """A path for Spark. Without a scheme, a cluster would look in its default file system."""
-    return "file:" + _PATTERN.sub(r"\\\g<0>", str(path))
 
 
 def _text(value: int | str | datetime | None, default: str) -> str:

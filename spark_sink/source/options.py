@@ -6,11 +6,11 @@ import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 
 from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.source.followed_log import FollowedLog, Limits
-from tidemark.spark_sink.source.log_path import log_path
+from tidemark.spark_sink.source.log_path import log_and_warehouse
+from tidemark.spark_sink.tables.store_place import StorePlace
 
 EVENTS_PER_BATCH = 1_000_000
 """The default of ``maxEventsPerBatch``."""
@@ -56,7 +56,7 @@ class SourceOptions:
     """The given options, checked as far as possible without the log.
 
     Attributes:
-        path: The change log's directory, absolute, since executors may run in another directory.
+        log: The change log's place.
         table: The given table; empty if none is given.
         starting: ``earliest``, ``latest``, an offset, or an ISO 8601 time (UTC when it has no zone).
         ending: As ``starting``; an exclusive end.
@@ -64,10 +64,10 @@ class SourceOptions:
         partitions: The minimum number of partitions of a batch, if it has that many segments.
         state: Whether to read the table's rows, not its events.
         as_of: With ``state``: an offset or a time; None for now.
-        warehouse: With ``state``: where tables are kept, absolute; None to read the log alone.
+        warehouse: With ``state``: where tables are kept; None to read the log alone.
     """
 
-    path: Path
+    log: StorePlace
     table: str
     starting: str
     ending: str
@@ -75,7 +75,7 @@ class SourceOptions:
     partitions: int
     state: bool = False
     as_of: str | None = None
-    warehouse: Path | None = None
+    warehouse: StorePlace | None = None
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> SourceOptions:
@@ -89,8 +89,11 @@ class SourceOptions:
         for name in _OF_EVENTS if state else _OF_STATE:
             if name in given:
                 raise SparkError("TM-SPK-003", f"option {name} is only for state={'events' if state else 'current'}")
+        log, warehouse = log_and_warehouse(given.get("path", ""))
+        if "warehouse" in given:
+            warehouse = StorePlace.of(given["warehouse"], log.settings)
         return cls(
-            path=log_path(given.get("path", "")),
+            log=log,
             table=given.get("table", ""),
             starting=given.get("startingOffset", "earliest"),
             ending=given.get("endingOffset", "latest"),
@@ -100,7 +103,7 @@ class SourceOptions:
             partitions=_positive(given, "minPartitions") or 1,
             state=state,
             as_of=given.get("asOf"),
-            warehouse=Path(given["warehouse"].removeprefix("file://")).absolute() if "warehouse" in given else None,
+            warehouse=warehouse,
         )
 
     def required_table(self) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
@@ -17,6 +16,7 @@ from tidemark.spark_sink.source.runs import runs
 from tidemark.spark_sink.source.segment_reader import read_segments, segment_files
 from tidemark.spark_sink.tables.column_types import Columns, arrow_schema
 from tidemark.spark_sink.tables.lineage import Lineage
+from tidemark.spark_sink.tables.store_place import StorePlace
 
 PARTITION_BYTES = 8 * 1024 * 1024
 """The bytes of a partition's segments: some hundred thousand events, at most a second's work."""
@@ -63,10 +63,10 @@ def plan(
     return [EventsPartition(start, end, tuple(run)) for run in runs(files, most)]
 
 
-def read_partition(root: Path, columns: Columns, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+def read_partition(log: StorePlace, columns: Columns, partition: InputPartition) -> Iterator[pa.RecordBatch]:
     """The events of a partition. Without partitions Spark makes an empty one of its own."""
     if isinstance(partition, EventsPartition):
-        yield from read_segments(root, partition.files, columns, partition.start, partition.end)
+        yield from read_segments(log.store, partition.files, columns, partition.start, partition.end)
 
 
 def check_pinned(columns: Columns) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,6 +12,7 @@ import pyarrow.parquet as pq
 
 from tidemark.protocol.changelog import ChangeLog, Segment
 from tidemark.protocol.changelog.segment_files import SegmentFile
+from tidemark.protocol.store import Store
 from tidemark.spark_sink.tables.column_types import Columns, arrow_schema, conformed, filled
 from tidemark.spark_sink.tables.lineage import ColumnPlaces, Lineage
 from tidemark.spark_sink.tables.table_columns import check_readable, renamed
@@ -50,14 +50,14 @@ def segment_files(
 
 
 def read_segments(
-    root: Path, files: Iterable[SegmentFile], columns: Columns, start: int, end: int
+    log: Store, files: Iterable[SegmentFile], columns: Columns, start: int, end: int
 ) -> Iterator[pa.RecordBatch]:
     """Events with offsets in ``[start, end)``, in the files' order, every batch in the schema of ``columns``.
 
     A column that a segment does not have is null. A column of a narrower type is cast.
 
     Args:
-        root: The change log's directory.
+        log: The store that the change log is in.
         files: The segments' files.
         columns: The columns to read, of the table or of ``META_COLUMNS``.
         start: Smallest offset.
@@ -69,7 +69,7 @@ def read_segments(
     schema = arrow_schema(columns)
     for file in files:
         whole = start <= file.first and file.last < end
-        with file.opened(root) as parquet:
+        with file.opened(log) as parquet:
             yield from _read(parquet, file, schema, None if whole else (start, end))
 
 

@@ -61,7 +61,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @cached_property
     def log(self) -> FollowedLog:
-        return FollowedLog(self.options.path)
+        return FollowedLog(self.options.log)
 
     @cached_property
     def collection(self) -> str:
@@ -101,7 +101,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return plan(self.log, self.collection, self.columns, first, last, self.options.partitions, lineage=lineage)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return read_partition(self.options.path, self.columns, partition)
+        return read_partition(self.options.log, self.columns, partition)
 
     def _readable(self, start: int, end: int) -> int:
         """The offset up to which events have the expected columns. At that offset it is an error.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
+from pathlib import PurePosixPath
 from urllib.parse import unquote, urlsplit
 
 from tidemark.protocol.changelog import layout
@@ -11,7 +11,7 @@ from tidemark.protocol.error_codes import REGISTERED
 from tidemark.protocol.errors import ChangeLogError, SparkError, TidemarkError
 
 _OURS = re.compile(r"tidemark\.protocol\.errors\.(\w+): (TM-[A-Z]+-\d{3}): ([^\n]*)")
-_UNREAD = re.compile(r"\[FAILED_READ_FILE\.(\w+)\] [^\n]*?(file:/\S*\.parquet)")
+_UNREAD = re.compile(r"\[FAILED_READ_FILE\.(\w+)\] [^\n]*?((?:file|s3a|gs):/\S*\.parquet)")
 """What Spark's own reader says of a file. Its name is a URL: without spaces."""
 
 _KINDS: dict[str, type[TidemarkError]] = {kind.__name__: kind for kind in (ChangeLogError, SparkError)}
@@ -62,7 +62,7 @@ def tidemark_error(error: Exception) -> TidemarkError:
             return error_of(name, code, message.strip())
     if unread := _UNREAD.search(text):
         condition, url = unread.groups()
-        path = Path(unquote(urlsplit(url).path))
+        path = PurePosixPath(unquote(urlsplit(url).path if url.startswith("file:") else url))
         if layout.segment_origin(path.name):
             what = "missing" if condition == "FILE_NOT_EXIST" else "damaged: Spark cannot read it"
             return ChangeLogError("TM-LOG-009", f"{path} is {what}")

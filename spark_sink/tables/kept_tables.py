@@ -8,13 +8,13 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from tidemark.protocol.capture_file.spark_entry import OnSchemaChange, Show
 from tidemark.protocol.changelog import Summary, TableSchema
 from tidemark.protocol.changelog.models import QUARANTINE
 from tidemark.protocol.changelog.shown import Shown, newest_alone, shown
 from tidemark.protocol.errors import SparkError
+from tidemark.spark_sink.tables.store_place import StorePlace
 from tidemark.spark_sink.tables.table_columns import dotted
 
 logger = logging.getLogger(__name__)
@@ -77,18 +77,19 @@ class Target:
     def _versioned(self) -> str:
         return self.kind if self.version == 1 else f"{self.kind}{_VERSION}{self.version}"
 
-    def path(self, warehouse: Path) -> Path:
+    def place(self, warehouse: StorePlace) -> StorePlace:
         """``warehouse/<schema>/<table>/<kind>``, each name as ``_folder`` makes it; ``<kind>__v2`` for version 2."""
-        return warehouse.joinpath(*map(_folder, self.collection.split("/")), self._versioned)
+        return self._folder(warehouse) / self._versioned
 
-    def versions(self, warehouse: Path) -> list[Target]:
+    def versions(self, warehouse: StorePlace) -> list[Target]:
         """Those that there are, from the newest to this one, which is the first."""
-        first = self.path(warehouse)
-        numbers = [
-            path.name.removeprefix(f"{self.kind}{_VERSION}") for path in first.parent.glob(f"{self.kind}{_VERSION}*")
-        ]
+        prefix = f"{self.kind}{_VERSION}"
+        numbers = [name.removeprefix(prefix) for name in self._folder(warehouse).folders(prefix)]
         later = sorted((int(number) for number in numbers if number.isdecimal()), reverse=True)
         return [*(replace(self, version=number) for number in later), self]
+
+    def _folder(self, warehouse: StorePlace) -> StorePlace:
+        return warehouse / "/".join(map(_folder, self.collection.split("/")))
 
     def shown(self, summary: Summary) -> Shown | None:
         """The generations whose rows a table of kind ``current`` is to have; None where it has no event."""

@@ -35,6 +35,7 @@ from tidemark.spark_sink.source.inferred_schema import InferredSchema
 from tidemark.spark_sink.source.partitions import plan, read_partition
 from tidemark.spark_sink.tables.kept_tables import Target
 from tidemark.spark_sink.tables.lineage import Lineage
+from tidemark.spark_sink.tables.store_place import StorePlace
 
 SECONDS = float(os.environ.get("TIDEMARK_TEST_SECONDS", "10"))
 """How long a test that goes on at random does so."""
@@ -171,7 +172,7 @@ class Capture:
         log = FollowedLog(self.log)
 
         def seen(table: str, key: list[str], expected: Contents) -> list[Row]:
-            view = table_view(log, table, log.end(), self.lake)
+            view = table_view(log, table, log.end(), StorePlace.of(self.lake))
             found = (row for partition in plan_state(view, expected.columns) for row in _rows_of(partition))
             return [expected.row([row[name] for name in key], row) for row in found]
 
@@ -199,8 +200,8 @@ class Capture:
         found: list[str] = []
         for table in tables:
             target = Target(table.replace(".", "/"), "history")
-            kept = PositionedTable(target.path(self.lake), log.header.log_id, target.name)
-            rows = DeltaTable(str(kept.path)).to_pyarrow_table().sort_by("_offset")
+            kept = PositionedTable(target.place(StorePlace.of(self.lake)), log.header.log_id, target.name)
+            rows = DeltaTable(kept.place.text).to_pyarrow_table().sort_by("_offset")
             events = list(_events(log, target.collection, kept.columns))
             if rows.select(list(kept.columns)).to_pylist() != events:
                 found.append(f"{table} history: {rows.num_rows} rows differ from {len(events)} events")
@@ -229,7 +230,7 @@ def _events(
 ) -> Iterator[dict[str, Any]]:
     """All events of a table, read as these columns."""
     for partition in plan(log, collection, columns, 0, log.end(), lineage=lineage):
-        for batch in read_partition(log.root, columns, partition):
+        for batch in read_partition(log.at, columns, partition):
             yield from batch.to_pylist()
 
 

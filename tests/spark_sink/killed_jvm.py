@@ -15,6 +15,7 @@ from tidemark.spark_sink.run.settings import KeepSettings
 from tidemark.spark_sink.spark.opening import OpeningSession
 from tidemark.spark_sink.spark.session import open_session
 from tidemark.spark_sink.tables.kept_tables import KeepRules
+from tidemark.spark_sink.tables.store_place import StorePlace
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,6 +35,6 @@ if __name__ == "__main__":
     log, lake = map(Path, sys.argv[1:])
     try:
         with OpeningSession(opened) as opening:
-            keep(KeepSettings(log, lake, KeepRules({"*": "current"})), opening.session)
+            keep(KeepSettings(StorePlace.of(log), StorePlace.of(lake), KeepRules({"*": "current"})), opening.session)
     except TidemarkError as error:
         sys.stdout.write(f"{error}\n")

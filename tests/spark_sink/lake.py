@@ -10,6 +10,7 @@ from deltalake import DeltaTable
 
 from tests.spark_sink.log_builder import LogBuilder
 from tests.spark_sink.replay import Row, replay
+from tidemark.spark_sink.formats.delta_table import PositionedTable
 
 ITEMS = "public/items"
 
@@ -47,6 +48,13 @@ class Lake:
             current = [{n: v for n, v in row.items() if n in columns or n == "_offset"} for row in current]
         expected = replay(events, of.key, columns)
         assert current == [_values(row) for row in sorted(expected.values(), key=lambda row: row["_offset"])]
+
+
+def directory(table: PositionedTable) -> Path:
+    """Of a table that is in one."""
+    found = table.place.directory
+    assert found is not None
+    return found
 
 
 def _values(row: Mapping[str, Any]) -> Row:

@@ -17,6 +17,7 @@ from tidemark.protocol.errors import ChangeLogError, TidemarkError, UsageError
 from tidemark.spark_sink.job import keep_settings, spark_entry
 from tidemark.spark_sink.run.report import Applied
 from tidemark.spark_sink.run.settings import FoldRule, KeepSettings
+from tidemark.spark_sink.tables.store_place import StorePlace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,7 +61,7 @@ def test_settings_are_the_files_and_the_calls(tmp_path: Path) -> None:
     fold = {"share": 0.5, "max_staleness": "2m"}
     path = capture_file(tmp_path, Path("a log"), trigger="5s", fold=fold, tables={"public.*": ["history", "current"]})
     settings = told(path, available_now=False, only=("public.a*",), way="rewrite", rebuild=("a.b",), retry=("a.c",))
-    assert (settings.log, settings.warehouse) == (tmp_path / "a log", tmp_path / "a lake")
+    assert (settings.log, settings.warehouse) == (StorePlace.of(tmp_path / "a log"), StorePlace.of(tmp_path / "a lake"))
     assert settings.fold == FoldRule(share=0.5, max_staleness=120.0, trigger=5.0)
     assert [target.kind for target in settings.rules.targets(schema())] == ["history", "current"]
     assert (settings.only, settings.way, settings.available_now) == (("public.a*",), "rewrite", False)

@@ -30,6 +30,7 @@ from tidemark.spark_sink.run.report import MaterializeReport
 from tidemark.spark_sink.run.settings import KeepSettings
 from tidemark.spark_sink.source.native_scan import read_changes
 from tidemark.spark_sink.tables.kept_tables import KeepRules
+from tidemark.spark_sink.tables.store_place import StorePlace
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -56,7 +57,8 @@ class OldLake:
 
     def keep(self, *kinds: str, **more: Any) -> MaterializeReport:
         rules = KeepRules({"*": kinds})
-        report = keep(KeepSettings(log=self.root, warehouse=self.warehouse, rules=rules, **more), lambda: self.spark)
+        settings = KeepSettings(StorePlace.of(self.root), StorePlace.of(self.warehouse), rules, **more)
+        report = keep(settings, lambda: self.spark)
         assert [kept.error for kept in report.tables if kept.error] == []
         return report
 

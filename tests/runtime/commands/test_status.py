@@ -19,7 +19,8 @@ from tests.servers.deadline import wait_until
 from tidemark.protocol.errors import SparkError
 from tidemark.runtime.progress.liveness import liveness
 from tidemark.runtime.progress.status_file import STATUS_FILE
-from tidemark.spark_sink.pipeline.memory import Memory, SetAside, TableMemory, memory_path
+from tidemark.spark_sink.pipeline.memory import Memory, SetAside, TableMemory, memory_place
+from tidemark.spark_sink.tables.store_place import StorePlace
 
 ROWS = {"rows": {"first": 1, "count": 3}}
 WELL = {
@@ -115,7 +116,7 @@ def test_tables_that_are_set_aside(folder: CaptureFolder) -> None:
     assert folder.run("capture", "capture.yaml", "--until-caught-up").returncode == 0
     assert report(folder)["spark_set_aside"] == {}
     broken = SetAside.of(SparkError("TM-SPK-004", "columns do not fit"))
-    path = memory_path(folder.path / "lake", folder.log.header.log_id)
+    path = memory_place(StorePlace.of(folder.path / "lake"), folder.log.header.log_id)
     Memory(tables={"public/t current": TableMemory(set_aside=broken)}).save(path)
     told = report(folder)
     assert told["set_aside"] == {"public.u": "TM-PG-007: there is no table public.u"}
@@ -133,7 +134,7 @@ def test_how_far_spark_is_behind(folder: CaptureFolder) -> None:
     folder.script(SESSION)
     folder.write_file(spark={"warehouse": "lake"})
     assert folder.run("capture", "capture.yaml", "--until-caught-up").returncode == 0
-    path = memory_path(folder.path / "lake", folder.log.header.log_id)
+    path = memory_place(StorePlace.of(folder.path / "lake"), folder.log.header.log_id)
     known = {"public/t current": TableMemory(complete_to=3), "public/t history": TableMemory(complete_to=2)}
     Memory(tables=known).save(path)
     told = report(folder)["spark"]

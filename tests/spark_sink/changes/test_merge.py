@@ -20,6 +20,7 @@ from tidemark.spark_sink.changes.merge import merge
 from tidemark.spark_sink.changes.sources import BackfilledRun, BaseFile, Reading, SourceGroup, SourceReader
 from tidemark.spark_sink.parts.ranges import key_ranges
 from tidemark.spark_sink.tables.column_types import arrow_schema
+from tidemark.spark_sink.tables.store_place import StorePlace
 
 COLUMNS = {"tenant": "string", "id": "bigint", "name": "string", "note": "string", "_offset": "bigint"}
 KEY = ("tenant", "id")
@@ -145,7 +146,7 @@ def test_merging_is_replaying(
         rows |= {(r["tenant"], r["id"]): r for r in chunk}
         groups.append(SourceGroup(place(members[0]), place(members[-1]), (source,)))
     files = Files()
-    reader = SourceReader(folder, folder, COLUMNS, KEY, Reading())
+    reader = SourceReader(StorePlace.of(folder), StorePlace.of(folder), COLUMNS, KEY, Reading())
     removed: set[str] = set()
     for one in key_ranges(groups, sorted(map(place, chance.sample(keys, cuts))), 1, 1 if cuts else 10**9):
         own = [e for e in happened if one.low <= place((e["tenant"], e["id"]))]
@@ -187,7 +188,7 @@ def test_changes_find_their_rows_in_whatever_batch_these_are_read(tmp_path: Path
             if event["id"] in gone | new
         ]
         files = Files()
-        reader = SourceReader(tmp_path, tmp_path, COLUMNS, KEY, Reading())
+        reader = SourceReader(StorePlace.of(tmp_path), StorePlace.of(tmp_path), COLUMNS, KEY, Reading())
 
         merge([group], EventStream(event_batches(happened, 4), KEY), KEY, list(COLUMNS), reader, files, 0)
 

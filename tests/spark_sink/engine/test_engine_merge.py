@@ -27,6 +27,7 @@ from tidemark.spark_sink.pipeline.keep import keep
 from tidemark.spark_sink.pipeline.table_keeper import TableKeeper
 from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.tables.kept_tables import Target
+from tidemark.spark_sink.tables.store_place import StorePlace
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,7 +40,7 @@ KEYS = {"a/texts": {"the.té'xt `": "string"}, "a/nullable": {"tenant": "string"
 
 
 def name_of(lake: KeptLake, kind: str = "current", collection: str = ITEMS) -> str:
-    return f"delta.`file:{Target(collection, kind).path(lake.warehouse)}`"
+    return f"delta.`file:{Target(collection, kind).place(StorePlace.of(lake.warehouse))}`"
 
 
 def engine_rows(spark: SparkSession, lake: KeptLake, collection: str = ITEMS) -> list[dict[str, Any]]:
@@ -88,7 +89,9 @@ def with_deletion_vectors(spark: SparkSession, lake: KeptLake) -> None:
 
 def test_a_table_with_deletion_vectors_is_kept_by_its_engine(spark: SparkSession, lake: KeptLake) -> None:
     with_deletion_vectors(spark, lake)
-    table = PositionedTable(Target(ITEMS, "current").path(lake.warehouse), "log-1", Target(ITEMS, "current").name)
+    table = PositionedTable(
+        Target(ITEMS, "current").place(StorePlace.of(lake.warehouse)), "log-1", Target(ITEMS, "current").name
+    )
     assert table.engine_only is not None
     lake.log.change_schema(schema(ITEMS, ("id",), id="bigint", name="string", note="string", added="bigint"))
     lake.log.commit(
@@ -156,7 +159,8 @@ def test_of_two_merges_from_one_version_one_is_committed(spark: SparkSession, la
     lake.keep_well(way="sql")
     lake.log.commit(Event("u", {"id": 1, "name": "new"}), create(3))
     log = FollowedLog(lake.log.root)
-    slow = {kind: TableKeeper(log, Target(ITEMS, kind), lake.warehouse) for kind in ("current", "history")}
+    warehouse = StorePlace.of(lake.warehouse)
+    slow = {kind: TableKeeper(log, Target(ITEMS, kind), warehouse) for kind in ("current", "history")}
     end = log.end()
     if faster == "by more":
         lake.log.commit(Event("u", {"id": 1, "name": "newer"}), Event("d", {"id": 3}))

@@ -19,6 +19,7 @@ from tidemark.spark_sink.formats.delta_table import PositionedTable
 from tidemark.spark_sink.formats.file_writer import FileWriter
 from tidemark.spark_sink.formats.positions import Position
 from tidemark.spark_sink.tables.column_types import arrow_schema
+from tidemark.spark_sink.tables.store_place import StorePlace
 
 MICROSECONDS = st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 998999))
 
@@ -39,15 +40,15 @@ def bounds(
     folder: Path, columns: dict[str, str], rows: list[dict[str, Any]], key: Sequence[str], *, checkpoint: bool = False
 ) -> KeyBounds:
     """Of a file with these rows, through a table."""
-    table = PositionedTable(folder, "log-1", "t current")
+    table = PositionedTable(StorePlace.of(folder), "log-1", "t current")
     table.create(columns, "", key)
-    writer = FileWriter(folder, columns, key, 10**6)
+    writer = FileWriter(StorePlace.of(folder), columns, key, 10**6)
     writer.write(pa.Table.from_pylist(rows, arrow_schema(columns)))
     files = writer.finish()
     table.commit(files, [], Position(1))
     if checkpoint:
         DeltaTable(str(folder)).create_checkpoint()
-        table = PositionedTable(folder, "log-1", "t current")
+        table = PositionedTable(StorePlace.of(folder), "log-1", "t current")
     ((file, box),) = table.bounds({name: columns[name] for name in key})
     assert (file.path, file.size, file.rows) == (files[0].path, files[0].size, files[0].rows)
     return box
@@ -117,9 +118,9 @@ def test_a_null_is_below_every_bound(tmp_path: Path) -> None:
 def test_times_that_python_cannot_say_are_not_bounds(tmp_path: Path) -> None:
     columns = {"d": "date", "t": "timestamp"}
     far = pa.table({"d": pa.array([0, 10**7], pa.int32()), "t": pa.array([0, 4 * 10**17], pa.int64())})
-    table = PositionedTable(tmp_path, "log-1", "t current")
+    table = PositionedTable(StorePlace.of(tmp_path), "log-1", "t current")
     table.create(columns, "")
-    writer = FileWriter(tmp_path, columns, ["d", "t"], 10**6)
+    writer = FileWriter(StorePlace.of(tmp_path), columns, ["d", "t"], 10**6)
     writer.write(far.cast(arrow_schema(columns)))
     table.commit(writer.finish(), [], Position(1))
 

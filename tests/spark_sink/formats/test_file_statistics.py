@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from tidemark.spark_sink.formats.file_statistics import _raised
 from tidemark.spark_sink.formats.file_writer import FileWriter
 from tidemark.spark_sink.tables.column_types import arrow_schema
+from tidemark.spark_sink.tables.store_place import StorePlace
 
 
 def statistics(folder: Path, columns: dict[str, str], rows: list[dict[str, Any]], *key: str) -> dict[str, Any]:
-    writer = FileWriter(folder, columns, key, 10**6)
+    writer = FileWriter(StorePlace.of(folder), columns, key, 10**6)
     writer.write(pa.Table.from_pylist(rows, arrow_schema(columns)))
     (file,) = writer.finish()
     stats: dict[str, Any] = json.loads(file.stats)
@@ -104,7 +105,7 @@ def test_columns_behind_the_first_32_are_stated_if_they_are_of_the_key(tmp_path:
 
 
 def test_a_file_of_many_row_groups_states_the_extremes_of_all(tmp_path: Path) -> None:
-    writer = FileWriter(tmp_path, {"id": "bigint", "s": "string"}, ["id"], 10**9)
+    writer = FileWriter(StorePlace.of(tmp_path), {"id": "bigint", "s": "string"}, ["id"], 10**9)
     columns = arrow_schema({"id": "bigint", "s": "string"})
     for start in (0, 200_000):
         ids = range(start, start + 200_000)

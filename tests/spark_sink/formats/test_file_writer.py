@@ -19,6 +19,7 @@ from tidemark.spark_sink.formats import file_writer
 from tidemark.spark_sink.formats.data_files import DataFile
 from tidemark.spark_sink.formats.file_writer import FileWriter
 from tidemark.spark_sink.tables.column_types import arrow_schema
+from tidemark.spark_sink.tables.store_place import StorePlace
 
 COLUMNS = {"a": "bigint", "b": "string", "c": "bigint", "note": "string"}
 KEY = st.tuples(st.none() | st.integers(0, 3), st.sampled_from(["", "x", "xy", "z"]), st.integers(0, 30))
@@ -32,7 +33,7 @@ def rows_of(keys: Sequence[tuple[Any, ...]], columns: dict[str, str] = COLUMNS) 
 
 
 def written(root: Path, rows: pa.Table, key: Sequence[str], target: int, batches: Sequence[int]) -> list[DataFile]:
-    writer = FileWriter(root, COLUMNS, key, target)
+    writer = FileWriter(StorePlace.of(root), COLUMNS, key, target)
     start = 0
     for size in batches:
         writer.write(rows.slice(start, size))
@@ -159,7 +160,7 @@ def test_runs_that_fit_share_a_file(tmp_path: Path) -> None:
 def test_a_run_does_not_wait_in_memory_beyond_a_limit(tmp_path: Path) -> None:
     rows = many([1_000, 60_000])
     with longest_run(500_000):
-        writer = FileWriter(tmp_path, COLUMNS, ["a", "b"], 10**8)
+        writer = FileWriter(StorePlace.of(tmp_path), COLUMNS, ["a", "b"], 10**8)
         for start in range(0, rows.num_rows, 1_000):
             writer.write(rows.slice(start, 1_000))
             assert writer._pending.nbytes < 700_000
@@ -169,7 +170,7 @@ def test_a_run_does_not_wait_in_memory_beyond_a_limit(tmp_path: Path) -> None:
 
 
 def test_what_is_discarded_leaves_nothing(tmp_path: Path) -> None:
-    writer = FileWriter(tmp_path, COLUMNS, ["c"], 100_000)
+    writer = FileWriter(StorePlace.of(tmp_path), COLUMNS, ["c"], 100_000)
     writer.write(many([20_000]))
     assert len(list(tmp_path.iterdir())) > 1
 
@@ -179,7 +180,7 @@ def test_what_is_discarded_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_no_rows_are_no_files(tmp_path: Path) -> None:
-    writer = FileWriter(tmp_path, COLUMNS, ["c"], 100_000)
+    writer = FileWriter(StorePlace.of(tmp_path), COLUMNS, ["c"], 100_000)
     writer.write(rows_of([]))
 
     assert (writer.finish(), list(tmp_path.iterdir())) == ([], [])
@@ -187,7 +188,7 @@ def test_no_rows_are_no_files(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made_is_an_error_that_names_it(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
-    writer = FileWriter(tmp_path / "taken" / "here", COLUMNS, ["c"], 100_000)
+    writer = FileWriter(StorePlace.of(tmp_path / "taken" / "here"), COLUMNS, ["c"], 100_000)
 
     with pytest.raises(SparkError, match=r"TM-SPK-015.*taken/here.*Not a directory"):
         writer.write(rows_of([(1, "", 2)]))

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.spark_sink.formats.test_positions import COLUMNS, opened, put, rows, stored
+from tests.spark_sink.lake import directory
 from tidemark.spark_sink.formats.data_files import DataFile
 from tidemark.spark_sink.formats.delta_log import DeltaLog
 from tidemark.spark_sink.formats.delta_table import PositionedTable
@@ -112,14 +113,14 @@ def replace_all(table: PositionedTable, position: int, *ids: int) -> None:
 
 def test_files_that_left_the_table_stay_for_a_day(table: PositionedTable) -> None:
     put(table, 1, 1)
-    old = data(table.path)
+    old = data(directory(table))
     replace_all(table, 2, 2)
 
     assert vacuum(table, HOUR, now=later(23)) == []
     assert [v.position.offset for v in table.versions()] == [2, 1, 0]
     assert set(vacuum(table, HOUR, now=later(25))) == old
-    assert data(table.path) == {file.path for file in table.files()}
-    assert stored(table.path) == [2]
+    assert data(directory(table)) == {file.path for file in table.files()}
+    assert stored(directory(table)) == [2]
 
 
 def test_files_that_left_the_table_take_no_more_space_than_it(table: PositionedTable) -> None:
@@ -129,10 +130,10 @@ def test_files_that_left_the_table_take_no_more_space_than_it(table: PositionedT
     assert vacuum(table, HOUR, now=later(0.5)) == []
     vacuum(table, HOUR, now=later(2))
 
-    assert sum((table.path / name).stat().st_size for name in data(table.path)) <= 2 * table.size
+    assert sum((directory(table) / name).stat().st_size for name in data(directory(table))) <= 2 * table.size
     # The latest are what is left.
     assert [v.position.offset for v in table.versions()] == [7, 6, 0]
-    assert stored(table.path, 6) == [6]
+    assert stored(directory(table), 6) == [6]
 
 
 def test_files_that_left_the_table_just_now_count(table: PositionedTable) -> None:
@@ -141,19 +142,19 @@ def test_files_that_left_the_table_just_now_count(table: PositionedTable) -> Non
     replace_all(table, 2, *range(100))
     replace_all(table, 3, *range(100))
     (older, left), (newer, left_later) = sorted(
-        DeltaLog(table.path).removals(3).items(), key=lambda removal: removal[1]
+        DeltaLog(table.place).removals(3).items(), key=lambda removal: removal[1]
     )
     now = datetime.now(UTC)
 
     assert vacuum(table, now - left + timedelta(milliseconds=1), now=now) == []
     assert vacuum(table, now - left_later + timedelta(milliseconds=1), now=now) == [older]
-    assert data(table.path) == {newer, *(file.path for file in table.files())}
+    assert data(directory(table)) == {newer, *(file.path for file in table.files())}
 
 
 def test_files_that_left_the_table_just_now_stay_however_old_and_large(table: PositionedTable) -> None:
     for position in range(1, 8):
         replace_all(table, position, position)
-    for file in table.path.glob("*.parquet"):
+    for file in directory(table).glob("*.parquet"):
         age(file, 48 * HOUR)
 
     assert vacuum(table, HOUR) == []
@@ -161,61 +162,61 @@ def test_files_that_left_the_table_just_now_stay_however_old_and_large(table: Po
 
 def test_files_that_were_never_committed_go_when_they_are_old(table: PositionedTable) -> None:
     put(table, 1, 1)
-    writer = FileWriter(table.path, COLUMNS, ["id"], 10**6)
+    writer = FileWriter(table.place, COLUMNS, ["id"], 10**6)
     writer.write(rows(7))
     (leftover,) = writer.finish()
-    (table.path / "notes.txt").write_text("somebody's")
-    (table.path / "_change_data").mkdir()
+    (directory(table) / "notes.txt").write_text("somebody's")
+    (directory(table) / "_change_data").mkdir()
 
     assert vacuum(table, HOUR) == []
-    age(table.path / leftover.path, 2 * HOUR)
-    age(table.path / table.files()[0].path, 48 * HOUR)
-    age(table.path / "notes.txt", 48 * HOUR)
+    age(directory(table) / leftover.path, 2 * HOUR)
+    age(directory(table) / table.files()[0].path, 48 * HOUR)
+    age(directory(table) / "notes.txt", 48 * HOUR)
     assert vacuum(table, HOUR) == [leftover.path]
-    assert stored(table.path) == [1]
+    assert stored(directory(table)) == [1]
 
 
 def test_what_others_compacted_meanwhile_is_not_taken_for_a_leftover(table: PositionedTable) -> None:
     for position in range(1, 4):
         put(table, position, position)
-    DeltaTable(str(table.path)).optimize.compact()
-    for file in table.path.glob("*.parquet"):
+    DeltaTable(str(directory(table))).optimize.compact()
+    for file in directory(table).glob("*.parquet"):
         age(file, 2 * HOUR)
 
     vacuum(table, HOUR, now=later(30))
 
-    assert stored(table.path) == [1, 2, 3]
-    assert len(data(table.path)) == 1
+    assert stored(directory(table)) == [1, 2, 3]
+    assert len(data(directory(table))) == 1
 
 
 def test_a_restored_file_is_kept(table: PositionedTable) -> None:
     put(table, 1, 1)
     replace_all(table, 2, 2)
-    DeltaTable(str(table.path)).restore(1)
+    DeltaTable(str(directory(table))).restore(1)
 
     vacuum(table, HOUR, now=later(48))
 
-    assert stored(table.path) == [1]
+    assert stored(directory(table)) == [1]
 
 
 def test_when_a_file_left_is_known_after_the_log_was_shortened(table: PositionedTable) -> None:
     put(table, 1, 1)
-    (old,) = data(table.path)
-    age(table.path / old, 48 * HOUR)
+    (old,) = data(directory(table))
+    age(directory(table) / old, 48 * HOUR)
     replace_all(table, 2, 2)
     table.commit([], [], Position(3))
     table.checkpoint()
-    DeltaLog(table.path).forget_before(3)
-    again = opened(table.path)
+    DeltaLog(table.place).forget_before(3)
+    again = opened(directory(table))
 
     assert vacuum(again, HOUR) == []
     assert vacuum(again, HOUR, now=later(25)) == [old]
 
 
 def test_a_long_log_is_shortened_and_costs_no_more(table: PositionedTable) -> None:
-    DeltaTable(str(table.path)).alter.set_table_properties({"delta.checkpointInterval": "10"})
+    DeltaTable(str(directory(table))).alter.set_table_properties({"delta.checkpointInterval": "10"})
     table.refresh()
-    log = table.path / "_delta_log"
+    log = directory(table) / "_delta_log"
     most = 0
     for position in range(1, 301):
         replace_all(table, position, position)
@@ -223,22 +224,22 @@ def test_a_long_log_is_shortened_and_costs_no_more(table: PositionedTable) -> No
         most = max(most, len(list(log.iterdir())))
 
     assert most < 60
-    again = opened(table.path)
-    assert (again.position, again.version, stored(table.path)) == (300, 301, [300])
+    again = opened(directory(table))
+    assert (again.position, again.version, stored(directory(table))) == (300, 301, [300])
     reached = [v.position.offset for v in again.versions()]
     assert reached == list(range(300, 300 - len(reached), -1)) and 20 <= len(reached) <= 50
-    assert stored(table.path, 301 - len(reached) + 1) == [reached[-1]]
+    assert stored(directory(table), 301 - len(reached) + 1) == [reached[-1]]
 
     replace_all(again, 301, 301)
-    assert opened(table.path).position == 301
+    assert opened(directory(table)).position == 301
 
 
 def test_a_long_log_without_checkpoints_gets_some(table: PositionedTable) -> None:
-    log = table.path / "_delta_log"
+    log = directory(table) / "_delta_log"
     for position in range(1, 60):
         table.commit([], [], Position(position))
         clean(table, 5)
         assert len(list(log.glob("*.json"))) <= 16
         assert len(list(log.glob("*.parquet"))) <= 2
 
-    assert (opened(table.path).position, opened(table.path).version) == (59, 59)
+    assert (opened(directory(table)).position, opened(directory(table)).version) == (59, 59)

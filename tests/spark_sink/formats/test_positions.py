@@ -19,19 +19,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.examples import examples
+from tests.spark_sink.lake import directory
 from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.formats.delta_log import DeltaLog
 from tidemark.spark_sink.formats.delta_table import PositionedTable
 from tidemark.spark_sink.formats.file_writer import FileWriter
 from tidemark.spark_sink.formats.positions import Position
 from tidemark.spark_sink.tables.column_types import arrow_schema
+from tidemark.spark_sink.tables.store_place import StorePlace
 
 COLUMNS = {"id": "bigint"}
 TARGET = "public/items current"
 
 
 def opened(path: Path, log_id: str = "log-1", target: str = TARGET) -> PositionedTable:
-    return PositionedTable(path, log_id, target)
+    return PositionedTable(StorePlace.of(path), log_id, target)
 
 
 def rows(*ids: int) -> pa.Table:
@@ -40,7 +42,7 @@ def rows(*ids: int) -> pa.Table:
 
 def put(table: PositionedTable, position: int, *ids: int, removes: Sequence[str] = ()) -> None:
     """Commits a file with these rows."""
-    writer = FileWriter(table.path, COLUMNS, ["id"], 10**6)
+    writer = FileWriter(table.place, COLUMNS, ["id"], 10**6)
     writer.write(rows(*ids))
     table.commit(writer.finish(), removes, Position(position))
 
@@ -75,46 +77,46 @@ def table(tmp_path: Path) -> PositionedTable:
 def test_a_restored_table_has_the_position_that_it_had_then(
     table: PositionedTable, version: int, position: int
 ) -> None:
-    DeltaTable(str(table.path)).restore(version)
+    DeltaTable(str(directory(table))).restore(version)
 
-    assert opened(table.path).position == position
+    assert opened(directory(table)).position == position
     table.refresh()
     assert table.position == position
 
     put(table, 35, 7)
-    assert (opened(table.path).position, stored(table.path)) == (35, [*range(1, version + 1), 7])
+    assert (opened(directory(table)).position, stored(directory(table))) == (35, [*range(1, version + 1), 7])
 
 
 def test_a_table_restored_by_time_has_the_position_of_its_files(table: PositionedTable) -> None:
-    second = DeltaLog(table.path).commit(2)
+    second = DeltaLog(table.place).commit(2)
     assert second is not None
     put(table, 40, 4)
-    info = json.loads(log_file(table.path, 2).read_text().splitlines()[0])["commitInfo"]
-    DeltaTable(str(table.path)).restore(datetime.fromtimestamp(info["timestamp"] / 1000, UTC))
+    info = json.loads(log_file(directory(table), 2).read_text().splitlines()[0])["commitInfo"]
+    DeltaTable(str(directory(table))).restore(datetime.fromtimestamp(info["timestamp"] / 1000, UTC))
 
-    assert opened(table.path).position == 10 * len(stored(table.path))
+    assert opened(directory(table)).position == 10 * len(stored(directory(table)))
 
 
 def test_a_restore_of_a_restore_is_followed(table: PositionedTable) -> None:
-    delta = DeltaTable(str(table.path))
+    delta = DeltaTable(str(directory(table)))
     delta.restore(1)
     delta.restore(3)
-    assert opened(table.path).position == 30
+    assert opened(directory(table)).position == 30
     delta.restore(4)
-    assert (opened(table.path).position, stored(table.path)) == (10, [1])
+    assert (opened(directory(table)).position, stored(directory(table))) == (10, [1])
 
 
 def test_commits_without_rows_between_do_not_matter(table: PositionedTable) -> None:
     table.commit([], [], Position(35))
     put(table, 40, 4)
-    DeltaTable(str(table.path)).restore(3)
+    DeltaTable(str(directory(table))).restore(3)
 
     # The rows are those of version 4 as well, whose position is higher.
-    assert (stored(table.path), opened(table.path).position) == ([1, 2, 3], 35)
+    assert (stored(directory(table)), opened(directory(table)).position) == ([1, 2, 3], 35)
 
 
 def test_compaction_vacuum_and_settings_of_others_keep_the_position(table: PositionedTable) -> None:
-    delta = DeltaTable(str(table.path))
+    delta = DeltaTable(str(directory(table)))
     delta.optimize.compact()
     delta.alter.set_table_properties({"delta.checkpointInterval": "20"})
     delta.alter.add_columns([Field("more", PrimitiveType("long"))])
@@ -122,24 +124,24 @@ def test_compaction_vacuum_and_settings_of_others_keep_the_position(table: Posit
 
     table.refresh()
 
-    assert (table.position, opened(table.path).position, table.version) == (30, 30, delta.version())
+    assert (table.position, opened(directory(table)).position, table.version) == (30, 30, delta.version())
     assert len(table.files()) == 1
 
 
 def test_a_restore_to_a_compacted_version_has_the_position_before_it(table: PositionedTable) -> None:
-    delta = DeltaTable(str(table.path))
+    delta = DeltaTable(str(directory(table)))
     delta.optimize.compact()
     table.refresh()
     put(table, 40, 4)
     delta.update_incremental()
     delta.restore(4)
 
-    assert (opened(table.path).position, stored(table.path)) == (30, [1, 2, 3])
+    assert (opened(directory(table)).position, stored(directory(table))) == (30, [1, 2, 3])
 
 
 def test_a_compaction_that_came_between_makes_a_commit_fail_once(table: PositionedTable) -> None:
     old = [file.path for file in table.files()]
-    DeltaTable(str(table.path)).optimize.compact()
+    DeltaTable(str(directory(table))).optimize.compact()
 
     with pytest.raises(SparkError, match="TM-SPK-010"):
         put(table, 40, 4, removes=old[:1])
@@ -150,11 +152,11 @@ def test_a_compaction_that_came_between_makes_a_commit_fail_once(table: Position
         put(table, 40, 4, removes=old[:1])
     put(table, 40, 4)
 
-    assert (opened(table.path).position, stored(table.path)) == (40, [1, 2, 3, 4])
+    assert (opened(directory(table)).position, stored(directory(table))) == (40, [1, 2, 3, 4])
 
 
 def test_of_many_that_commit_at_once_one_does(table: PositionedTable) -> None:
-    handles = [opened(table.path) for _ in range(6)]
+    handles = [opened(directory(table)) for _ in range(6)]
     together = Barrier(len(handles))
 
     def attempt(number: int) -> bool:
@@ -171,9 +173,9 @@ def test_of_many_that_commit_at_once_one_does(table: PositionedTable) -> None:
 
     winner = done.index(True)
     assert done.count(True) == 1
-    again = opened(table.path)
+    again = opened(directory(table))
     assert (again.position, again.version) == (40 + winner, 4)
-    assert stored(table.path) == [1, 2, 3, 100 + winner]
+    assert stored(directory(table)) == [1, 2, 3, 100 + winner]
 
 
 def write_append(path: Path) -> None:
@@ -190,20 +192,20 @@ def write_overwrite(path: Path) -> None:
 
 @pytest.mark.parametrize("change", [write_append, write_delete, write_overwrite])
 def test_rows_that_others_wrote_are_refused_until_they_are_undone(table: PositionedTable, change: Any) -> None:
-    change(table.path)
-    DeltaTable(str(table.path)).alter.set_table_properties({"delta.checkpointInterval": "20"})
+    change(directory(table))
+    DeltaTable(str(directory(table))).alter.set_table_properties({"delta.checkpointInterval": "20"})
 
-    for attempt in (lambda: opened(table.path), table.refresh, lambda: put(table, 40, 4), lambda: table.position):
+    for attempt in (lambda: opened(directory(table)), table.refresh, lambda: put(table, 40, 4), lambda: table.position):
         with pytest.raises(SparkError, match=r"TM-SPK-016.*version 4 .*another program") as error:
             attempt()
         assert "--rebuild" in error.value.remedy
 
-    DeltaTable(str(table.path)).restore(3)
-    assert opened(table.path).position == 30
+    DeltaTable(str(directory(table))).restore(3)
+    assert opened(directory(table)).position == 30
 
 
 def test_another_programs_commit_between_is_not_overlooked(table: PositionedTable) -> None:
-    write_append(table.path)
+    write_append(directory(table))
 
     with pytest.raises(SparkError, match="TM-SPK-010"):
         put(table, 40, 4)
@@ -211,7 +213,7 @@ def test_another_programs_commit_between_is_not_overlooked(table: PositionedTabl
 
 def test_tables_of_others_are_left_alone(table: PositionedTable, tmp_path: Path) -> None:
     with pytest.raises(SparkError, match="TM-SPK-009"):
-        opened(table.path, log_id="log-2")
+        opened(directory(table), log_id="log-2")
 
     write_deltalake(str(tmp_path / "theirs"), rows(1))
     with pytest.raises(SparkError, match="TM-SPK-009"):
@@ -227,7 +229,7 @@ def test_tables_of_others_are_left_alone(table: PositionedTable, tmp_path: Path)
 @pytest.mark.parametrize("cleaned", [False, True])
 def test_a_copy_is_taken_under_its_own_name_only(table: PositionedTable, tmp_path: Path, cleaned: bool) -> None:
     copy = tmp_path / "elsewhere" / "ü 100%"
-    shutil.copytree(table.path, copy)
+    shutil.copytree(directory(table), copy)
     if cleaned:
         DeltaTable(str(copy)).create_checkpoint()
         for version in range(4):
@@ -239,11 +241,11 @@ def test_a_copy_is_taken_under_its_own_name_only(table: PositionedTable, tmp_pat
 
 
 def test_a_cleaned_log_is_trusted_where_no_restore_can_hide(table: PositionedTable) -> None:
-    DeltaTable(str(table.path)).optimize.compact()
-    clean_before(table.path, 4)
+    DeltaTable(str(directory(table))).optimize.compact()
+    clean_before(directory(table), 4)
 
     # Version 3 is our last commit, and all commits after it are there.
-    assert opened(table.path).position == 30
+    assert opened(directory(table)).position == 30
 
 
 @pytest.mark.parametrize("cleaned", [False, True])
@@ -251,30 +253,30 @@ def test_all_members_of_a_position_are_stated(table: PositionedTable, cleaned: b
     stated = Position(40, before=5, generation=3, events=7, over=2)
     table.commit([], [], stated)
     if cleaned:
-        DeltaTable(str(table.path)).create_checkpoint()
+        DeltaTable(str(directory(table))).create_checkpoint()
         for version in range(table.version + 1):
-            log_file(table.path, version).unlink()
-    assert opened(table.path).standing == stated
+            log_file(directory(table), version).unlink()
+    assert opened(directory(table)).standing == stated
 
 
 def test_a_cleaned_log_is_not_trusted_where_a_restore_may_hide(table: PositionedTable) -> None:
-    DeltaTable(str(table.path)).restore(1)
-    DeltaTable(str(table.path)).optimize.compact()
-    DeltaTable(str(table.path)).alter.set_table_properties({"delta.checkpointInterval": "20"})
-    newest = DeltaTable(str(table.path)).version()
-    assert opened(table.path).position == 10
-    clean_before(table.path, newest)
+    DeltaTable(str(directory(table))).restore(1)
+    DeltaTable(str(directory(table))).optimize.compact()
+    DeltaTable(str(directory(table))).alter.set_table_properties({"delta.checkpointInterval": "20"})
+    newest = DeltaTable(str(directory(table))).version()
+    assert opened(directory(table)).position == 10
+    clean_before(directory(table), newest)
 
     with pytest.raises(SparkError, match=r"TM-SPK-016.*after version 3 were removed"):
-        opened(table.path)
+        opened(directory(table))
 
 
 def test_a_restore_to_before_the_log_is_refused(table: PositionedTable) -> None:
-    DeltaTable(str(table.path)).restore(1)
-    clean_before(table.path, 3)
+    DeltaTable(str(directory(table))).restore(1)
+    clean_before(directory(table), 3)
 
     with pytest.raises(SparkError, match=r"TM-SPK-016.*restored"):
-        opened(table.path)
+        opened(directory(table))
 
 
 def test_opening_reads_one_commit_and_going_on_none(table: PositionedTable, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -286,24 +288,24 @@ def test_opening_reads_one_commit_and_going_on_none(table: PositionedTable, monk
         return commit(log, version)
 
     monkeypatch.setattr(DeltaLog, "commit", counted)
-    again = opened(table.path)
+    again = opened(directory(table))
     assert read == [3]
 
     put(again, 40, 4)
     again.refresh()
     assert (again.position, read) == (40, [3])
 
-    DeltaTable(str(table.path)).optimize.compact()
+    DeltaTable(str(directory(table))).optimize.compact()
     again.refresh()
     assert (again.position, read) == (40, [3, 5])
 
 
 def test_versions_have_the_positions_of_their_rows(table: PositionedTable) -> None:
-    delta = DeltaTable(str(table.path))
+    delta = DeltaTable(str(directory(table)))
     delta.restore(1)
     table.refresh()
     table.commit([], [], Position(12))
-    DeltaTable(str(table.path)).optimize.compact()
+    DeltaTable(str(directory(table))).optimize.compact()
     table.refresh()
 
     known = list(table.versions())
@@ -313,41 +315,41 @@ def test_versions_have_the_positions_of_their_rows(table: PositionedTable) -> No
     for v in known:
         old = table.at(v.version)
         assert (old.standing, old.version) == (v.position, v.version)
-        assert sum(file.rows for file in old.files()) == len(stored(table.path, v.version))
+        assert sum(file.rows for file in old.files()) == len(stored(directory(table), v.version))
 
 
 def test_versions_whose_files_are_gone_are_left_out(table: PositionedTable) -> None:
-    second, first = sorted(table.files(), key=lambda file: (table.path / file.path).stat().st_mtime_ns)[1::-1]
+    second, first = sorted(table.files(), key=lambda file: (directory(table) / file.path).stat().st_mtime_ns)[1::-1]
     table.commit([], [second.path], Position(40))
     put(table, 50, 5)
     table.commit([], [first.path], Position(60))
-    (table.path / second.path).unlink()
+    (directory(table) / second.path).unlink()
 
     assert [v.position.offset for v in table.versions()] == [60, 50, 40, 10, 0]
 
 
 def test_versions_of_rows_that_others_wrote_are_left_out(table: PositionedTable) -> None:
-    write_append(table.path)
-    DeltaTable(str(table.path)).optimize.compact()
-    DeltaTable(str(table.path)).restore(3)
+    write_append(directory(table))
+    DeltaTable(str(directory(table))).optimize.compact()
+    DeltaTable(str(directory(table))).restore(3)
     table.refresh()
 
     assert [v.version for v in table.versions()] == [6, 3, 2, 1, 0]
 
 
 def test_versions_end_where_the_log_does(table: PositionedTable) -> None:
-    clean_before(table.path, 2)
+    clean_before(directory(table), 2)
 
-    assert [v.version for v in opened(table.path).versions()] == [3, 2]
+    assert [v.version for v in opened(directory(table)).versions()] == [3, 2]
 
 
 def test_a_checkpoint_whose_next_commit_is_gone_is_of_no_use(table: PositionedTable) -> None:
     for version in (0, 3):
-        DeltaTable(str(table.path), version=version).create_checkpoint()
+        DeltaTable(str(directory(table)), version=version).create_checkpoint()
     for version in (0, 1):
-        log_file(table.path, version).unlink()
+        log_file(directory(table), version).unlink()
 
-    assert [v.version for v in opened(table.path).versions()] == [3]
+    assert [v.version for v in opened(directory(table)).versions()] == [3]
 
 
 def test_an_old_version_is_not_moved_by_what_comes_later(table: PositionedTable) -> None:

@@ -16,13 +16,14 @@ from tidemark.spark_sink.formats.file_writer import FileWriter
 from tidemark.spark_sink.formats.positions import Position
 from tidemark.spark_sink.tables.column_types import arrow_schema
 from tidemark.spark_sink.tables.kept_tables import Target
+from tidemark.spark_sink.tables.store_place import StorePlace
 
 ROW_META = {name: META_COLUMNS[name] for name in ("_offset", "_commit_ts")}
 
 
 def kept(log: LogBuilder, warehouse: Path, collection: str = "public/items") -> PositionedTable:
     target = Target(collection, "current")
-    return PositionedTable(target.path(warehouse), "log-1", target.name)
+    return PositionedTable(target.place(StorePlace.of(warehouse)), "log-1", target.name)
 
 
 def fold(
@@ -43,7 +44,7 @@ def fold(
     ordered = in_order(held, key)
     adds = []
     for start in range(0, ordered.num_rows, rows_a_file):
-        writer = FileWriter(table.path, columns, key, 1 << 20)
+        writer = FileWriter(table.place, columns, key, 1 << 20)
         writer.write(ordered.slice(start, rows_a_file))
         adds += writer.finish()
     table.commit(adds, [file.path for file in table.files()], Position(position))

@@ -23,6 +23,7 @@ from tidemark.spark_sink.live.read_table import live_frame
 from tidemark.spark_sink.live.table_view import TailLimits, end_of, table_view
 from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.spark.failures import tidemark_error
+from tidemark.spark_sink.tables.store_place import StorePlace
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,7 +38,7 @@ Form = Callable[["SparkSession", RandomLog, Moment, TailLimits], "DataFrame"]
 
 def native(spark: SparkSession, made: RandomLog, moment: Moment, limits: TailLimits) -> DataFrame:
     log = FollowedLog(made.log.root)
-    view = table_view(log, moment[0], end_of(log, moment[1]), made.warehouse)
+    view = table_view(log, moment[0], end_of(log, moment[1]), StorePlace.of(made.warehouse))
     return live_frame(spark, replace(view, limits=limits))
 
 

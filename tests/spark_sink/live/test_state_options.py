@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.source.options import SourceOptions
+from tidemark.spark_sink.tables.store_place import StorePlace
 
 LOG = {"path": "/log", "table": "public.items"}
 
@@ -13,7 +12,7 @@ LOG = {"path": "/log", "table": "public.items"}
 def test_the_state_is_asked_for_by_an_option() -> None:
     options = SourceOptions.of({**LOG, "State": "current", "ASOF": "7", "warehouse": "file:///lake"})
 
-    assert (options.state, options.as_of, options.warehouse) == (True, "7", Path("/lake"))
+    assert (options.state, options.as_of, options.warehouse) == (True, "7", StorePlace("/lake"))
     assert not SourceOptions.of(LOG).state
     assert not SourceOptions.of({**LOG, "state": "events"}).state
 

@@ -18,6 +18,7 @@ from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.live.state_partitions import TAIL_BYTES, BasePartition, TailPartition, plan_state, read_state
 from tidemark.spark_sink.live.table_view import TableView, TailLimits, table_view
 from tidemark.spark_sink.source.followed_log import FollowedLog
+from tidemark.spark_sink.tables.store_place import StorePlace
 
 ROW = (*WIDE, "_offset", "_commit_ts")
 NOBODY = 1 << 60
@@ -28,7 +29,9 @@ SMALL, LARGE = TailLimits(), TailLimits(keys=0)
 
 
 def viewed(made: RandomLog, collection: str, end: int, limits: TailLimits = SMALL) -> TableView:
-    return replace(table_view(FollowedLog(made.log.root), collection, end, made.warehouse), limits=limits)
+    return replace(
+        table_view(FollowedLog(made.log.root), collection, end, StorePlace.of(made.warehouse)), limits=limits
+    )
 
 
 def rows(partitions: Iterable[InputPartition]) -> State:

@@ -18,6 +18,7 @@ from tidemark.spark_sink.formats.file_sizes import FileSizes
 from tidemark.spark_sink.pipeline.keep import keep
 from tidemark.spark_sink.run.settings import KeepSettings, PartLimits
 from tidemark.spark_sink.tables.kept_tables import KeepRules
+from tidemark.spark_sink.tables.store_place import StorePlace
 
 
 def refuse(*arguments: Any, **more: Any) -> NoReturn:
@@ -48,8 +49,8 @@ def main() -> None:
     for line in sys.stdin:
         log, warehouse = json.loads(line)
         kept = KeepSettings(
-            Path(log),
-            Path(warehouse),
+            StorePlace.of(log),
+            StorePlace.of(warehouse),
             KeepRules({"*": ["current", "history"]}),
             way="rewrite",
             # All events are shuffled.

@@ -26,6 +26,7 @@ from tidemark.spark_sink.pipeline.keep import keep
 from tidemark.spark_sink.pipeline.memory import Memory
 from tidemark.spark_sink.run.settings import KeepSettings, PartLimits
 from tidemark.spark_sink.tables.kept_tables import KeepRules
+from tidemark.spark_sink.tables.store_place import StorePlace
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -149,7 +150,7 @@ def perform(run: Run, port: int, secret: str, answer: Any) -> None:
 
         threading.Thread(target=watch, daemon=True).start()
     limits, rules = PartLimits(task_events=run.task_bytes), KeepRules({"*": ["current", "history"]})
-    settings = KeepSettings(Path(run.log), Path(run.warehouse), rules, limits=limits)
+    settings = KeepSettings(StorePlace.of(run.log), StorePlace.of(run.warehouse), rules, limits=limits)
     report = keep(settings, lambda: attached_session(port, secret))
     answer.write(json.dumps([[table.error for table in report.set_aside], points.passed]))
     answer.flush()

@@ -12,6 +12,7 @@ from tidemark.spark_sink.pipeline.keep import keep
 from tidemark.spark_sink.run.report import KeptTable, MaterializeReport
 from tidemark.spark_sink.run.settings import KeepSettings
 from tidemark.spark_sink.tables.kept_tables import KeepRules
+from tidemark.spark_sink.tables.store_place import StorePlace
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,7 +33,9 @@ class KeptLake(Lake):
 
     def settings(self, *kinds: str, **more: Any) -> KeepSettings:
         rules: dict[str, Sequence[str]] = {"*": kinds or ("current", "history")}
-        return KeepSettings(log=self.log.root, warehouse=self.warehouse, rules=KeepRules(rules), **more)
+        return KeepSettings(
+            log=StorePlace.of(self.log.root), warehouse=StorePlace.of(self.warehouse), rules=KeepRules(rules), **more
+        )
 
     def keep(self, *kinds: str, **more: Any) -> MaterializeReport:
         """Keeps these kinds of all tables, both by default."""

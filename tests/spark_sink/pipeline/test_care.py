@@ -11,6 +11,7 @@ from tidemark.spark_sink.run.progress import LoggedProgress
 from tidemark.spark_sink.run.settings import KeepSettings
 from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.tables.kept_tables import KeepRules
+from tidemark.spark_sink.tables.store_place import StorePlace
 
 
 def cared_for(
@@ -19,7 +20,9 @@ def cared_for(
     clock: Callable[[], float] = time.monotonic,
     **more: Any,
 ) -> Care:
-    settings = KeepSettings(log=log.root, warehouse=log.root.parent / "lake", rules=KeepRules(rules), **more)
+    settings = KeepSettings(
+        log=StorePlace.of(log.root), warehouse=StorePlace.of(log.root.parent / "lake"), rules=KeepRules(rules), **more
+    )
     care = Care(settings, FollowedLog(log.root), LoggedProgress(), clock)
     care.admit(care._log.summary())
     return care

@@ -13,6 +13,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 PROGRAM = """
 import sys, pathlib
+from tidemark.spark_sink.tables.store_place import StorePlace
 from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.pipeline.keep import keep
 from tidemark.spark_sink.run.settings import KeepSettings
@@ -23,7 +24,8 @@ session, _ = open_session("local[1]", {})
 session.stop()
 log, lake = map(pathlib.Path, sys.argv[1:])
 try:
-    keep(KeepSettings(log=log, warehouse=lake, rules=KeepRules({"*": "current"})), lambda: session)
+    settings = KeepSettings(StorePlace.of(log), StorePlace.of(lake), KeepRules({"*": "current"}))
+    keep(settings, lambda: session)
 except SparkError as error:
     print(error.code)
 """

@@ -11,9 +11,10 @@ import pytest
 from tests.spark_sink.log_builder import LogBuilder, create, schema
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.spark_sink.pipeline.forecast import expects_work
-from tidemark.spark_sink.pipeline.memory import Memory, SetAside, TableMemory, memory_path
+from tidemark.spark_sink.pipeline.memory import Memory, SetAside, TableMemory, memory_place
 from tidemark.spark_sink.run.settings import KeepSettings
 from tidemark.spark_sink.tables.kept_tables import KeepRules
+from tidemark.spark_sink.tables.store_place import StorePlace
 
 OTHER = "public/other"
 
@@ -28,13 +29,18 @@ def log(tmp_path: Path) -> LogBuilder:
 
 
 def settings(log: LogBuilder, **more: Any) -> KeepSettings:
-    return KeepSettings(log=log.root, warehouse=log.root.parent / "lake", rules=KeepRules({"*": "current"}), **more)
+    return KeepSettings(
+        log=StorePlace.of(log.root),
+        warehouse=StorePlace.of(log.root.parent / "lake"),
+        rules=KeepRules({"*": "current"}),
+        **more,
+    )
 
 
 def remember(log: LogBuilder, **tables: TableMemory) -> None:
     memory = Memory(tables={f"public/{name} current": known for name, known in tables.items()})
     told = settings(log)
-    memory.save(memory_path(told.warehouse, "log-1"))
+    memory.save(memory_place(told.warehouse, "log-1"))
 
 
 def test_the_first_run_expects_work_if_the_log_has_events(log: LogBuilder, tmp_path: Path) -> None:

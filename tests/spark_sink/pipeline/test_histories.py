@@ -23,6 +23,7 @@ from tidemark.spark_sink.parts.ranges import KeyRange, file_groups, key_ranges
 from tidemark.spark_sink.pipeline import keep as keeping
 from tidemark.spark_sink.run.settings import PartLimits
 from tidemark.spark_sink.tables.kept_tables import Target
+from tidemark.spark_sink.tables.store_place import StorePlace
 
 if TYPE_CHECKING:
     from tidemark.spark_sink.run.settings import Way
@@ -153,7 +154,7 @@ def commit(
 def assert_apart(lake: KeptLake, history: History) -> None:
     """Folds keep the files of a table apart by a key of one column, as far as Delta can state it."""
     target = Target(history.collection, "current")
-    table = PositionedTable(target.path(lake.warehouse), "log-1", target.name)
+    table = PositionedTable(target.place(StorePlace.of(lake.warehouse)), "log-1", target.name)
     if len(history.key) == 1:
         groups = file_groups(table.bounds(history.key))
         assert all(len(group.sources) == 1 for group in groups)

@@ -24,12 +24,13 @@ from tidemark.spark_sink.formats.file_sizes import FileSizes
 from tidemark.spark_sink.live.read_table import read_table
 from tidemark.spark_sink.pipeline.care import Care
 from tidemark.spark_sink.pipeline.keep import keep
-from tidemark.spark_sink.pipeline.memory import Memory, memory_path
+from tidemark.spark_sink.pipeline.memory import Memory, memory_place
 from tidemark.spark_sink.run.progress import LoggedProgress
 from tidemark.spark_sink.run.report import Applied, MaterializeReport, PlannedPart
 from tidemark.spark_sink.run.settings import FoldRule
 from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.tables.kept_tables import Target
+from tidemark.spark_sink.tables.store_place import StorePlace
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -155,15 +156,15 @@ def test_what_a_run_lacks_is_told_by_the_table_and_the_log(lake: KeptLake, kind:
     lake.keep_well(kind)
     for name in names if version != "this" else ():
         target = Target(name, kind)
-        table = PositionedTable(target.path(lake.warehouse), "log-1", target.name)
+        table = PositionedTable(target.place(StorePlace.of(lake.warehouse)), "log-1", target.name)
         table.commit([], [], replace(table.standing, events=-1))
     lake.log.commit(create(3, table="public/busy"))
     lake.keep_well(kind, only=("public.quiet",))
-    path = memory_path(lake.warehouse, "log-1")
-    memory = Memory.load(path)
+    place = memory_place(StorePlace.of(lake.warehouse), "log-1")
+    memory = Memory.load(place)
     for known in memory.tables.values():
         known.complete_to = lake.log.offset
-    memory.save(path)
+    memory.save(place)
 
     log = FollowedLog(lake.log.root)
     care = Care(lake.settings(kind), log, LoggedProgress())
@@ -197,7 +198,9 @@ def test_what_changes_is_written_in_smaller_files_and_the_rest_stays(lake: KeptL
     text = random.Random(1)
     lake.log.commit(*(create(id, text.randbytes(100).hex(), snapshot=True) for id in range(1500)), rows=500)
     lake.keep_well("current", file_sizes=sizes)
-    table = PositionedTable(Target(ITEMS, "current").path(lake.warehouse), "log-1", Target(ITEMS, "current").name)
+    table = PositionedTable(
+        Target(ITEMS, "current").place(StorePlace.of(lake.warehouse)), "log-1", Target(ITEMS, "current").name
+    )
     loaded = {file.path: file.size for file in table.files()}
     lake.log.commit(Event("u", {"id": 700, "name": "new"}))
     lake.keep_well("current", file_sizes=sizes)

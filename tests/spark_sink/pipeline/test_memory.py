@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tidemark.protocol.errors import ChangeLogError, SparkError
 from tidemark.spark_sink.pipeline.memory import Memory, SetAside, TableMemory
+from tidemark.spark_sink.tables.store_place import StorePlace
 
 texts = st.text("ab'\"\\\n{}ü", max_size=8)
 
@@ -41,9 +42,9 @@ memories = st.builds(
 def test_what_is_saved_is_loaded(tmp_path_factory: pytest.TempPathFactory, memory: Memory) -> None:
     path = tmp_path_factory.mktemp("memory") / "log-1" / "tables.json"
 
-    memory.save(path)
+    memory.save(StorePlace.of(path.parent))
 
-    assert Memory.load(path) == memory
+    assert Memory.load(StorePlace.of(path.parent)) == memory
     assert [found.name for found in path.parent.iterdir()] == ["tables.json"]
 
 
@@ -52,11 +53,11 @@ def test_of_a_file_that_was_cut_nothing_is_believed(
     tmp_path_factory: pytest.TempPathFactory, memory: Memory, keep: float
 ) -> None:
     path = tmp_path_factory.mktemp("memory") / "tables.json"
-    memory.save(path)
+    memory.save(StorePlace.of(path.parent))
     whole = path.read_bytes()
     path.write_bytes(whole[: int(len(whole) * keep)])
 
-    assert Memory.load(path) == Memory()
+    assert Memory.load(StorePlace.of(path.parent)) == Memory()
 
 
 def test_an_error_is_remembered_as_it_was() -> None:
@@ -79,8 +80,8 @@ def test_writers_at_once_do_not_hinder_each_other(tmp_path: Path, caplog: pytest
     def save_often(memory: Memory) -> set[int]:
         seen = set()
         for _ in range(50):
-            memory.save(path)
-            seen.add(Memory.load(path).commit)
+            memory.save(StorePlace.of(path.parent))
+            seen.add(Memory.load(StorePlace.of(path.parent)).commit)
         return seen
 
     with ThreadPoolExecutor(len(memories)) as writers:
@@ -97,10 +98,10 @@ def test_a_place_that_cannot_be_written_or_read_is_a_warning_that_names_it(
     (tmp_path / "file").write_text("")
     path = tmp_path / "file" / "tables.json"
 
-    Memory(commit=3).save(path)
-    assert Memory.load(path) == Memory()
+    Memory(commit=3).save(StorePlace.of(path.parent))
+    assert Memory.load(StorePlace.of(path.parent)) == Memory()
 
     assert caplog.messages == [
-        f"{path} cannot be written: File exists",
+        f"{path} cannot be written: Not a directory",
         f"{path} cannot be read, and is taken for empty: Not a directory",
     ]

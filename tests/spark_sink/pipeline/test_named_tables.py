@@ -15,10 +15,13 @@ from tidemark.spark_sink.pipeline.named_tables import check_named
 from tidemark.spark_sink.run.settings import KeepSettings
 from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.tables.kept_tables import KeepRules
+from tidemark.spark_sink.tables.store_place import StorePlace
 
 
 def check(log: LogBuilder, rules: dict[str, str | list[str]], listed: tuple[str, ...] = (), **more: Any) -> None:
-    settings = KeepSettings(log=log.root, warehouse=log.root.parent / "lake", rules=KeepRules(rules), **more)
+    settings = KeepSettings(
+        log=StorePlace.of(log.root), warehouse=StorePlace.of(log.root.parent / "lake"), rules=KeepRules(rules), **more
+    )
     check_named(settings, FollowedLog(log.root), listed)
 
 

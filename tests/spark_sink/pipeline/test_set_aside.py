@@ -21,6 +21,7 @@ from tidemark.spark_sink.live.read_table import read_table
 from tidemark.spark_sink.pipeline.keep import keep
 from tidemark.spark_sink.run.progress import LoggedProgress
 from tidemark.spark_sink.tables.kept_tables import Target
+from tidemark.spark_sink.tables.store_place import StorePlace
 
 pytestmark = pytest.mark.spark
 
@@ -178,7 +179,7 @@ def test_a_table_that_only_an_engine_can_write_needs_one(lake: KeptLake) -> None
     lake.log.commit(create(1), create(2), create(3))
     lake.keep_well("current")
     target = Target(ITEMS, "current")
-    table = PositionedTable(target.path(lake.warehouse), "log-1", target.name)
+    table = PositionedTable(target.place(StorePlace.of(lake.warehouse)), "log-1", target.name)
     allow_deletion_vectors(table)
     delete_rows_as_another_engine(table)
     lake.log.commit(create(4))
@@ -189,7 +190,7 @@ def test_a_table_that_may_only_be_appended_to_is_told_so_by_every_run(lake: Kept
     lake.log.change_schema(schema("public/others"))
     lake.log.commit(create(1), create(1, table="public/others"))
     lake.keep_well()
-    target = Target(ITEMS, "current").path(lake.warehouse)
+    target = Target(ITEMS, "current").place(StorePlace.of(lake.warehouse))
     table = DeltaTable(str(target))
     table.alter.set_table_properties({"delta.appendOnly": "true"})
     lake.log.commit(Event("u", {"id": 1, "name": "b"}), Event("u", {"id": 1, "name": "b"}, table="public/others"))

@@ -9,18 +9,19 @@ from tests.spark_sink.log_builder import LogBuilder, create
 from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.source.followed_log import FollowedLog, Limits
 from tidemark.spark_sink.source.options import ALIASES, NAMES, SourceOptions, resolve_offset, resolve_range
+from tidemark.spark_sink.tables.store_place import StorePlace
 
 
 def test_options_have_no_case_and_defaults(tmp_path: Path) -> None:
     options = SourceOptions.of({"PATH": str(tmp_path), "startingoffset": "5"})
 
-    assert options.path == tmp_path
+    assert options.log == StorePlace.of(tmp_path)
     assert (options.starting, options.ending) == ("5", "latest")
     assert (options.limits, options.partitions) == (Limits(1_000_000, None), 1)
 
 
 def test_a_file_url_is_a_path() -> None:
-    assert SourceOptions.of({"path": "file:///data/shop.log"}).path == Path("/data/shop.log")
+    assert SourceOptions.of({"path": "file:///data/shop.log"}).log == StorePlace("/data/shop.log")
 
 
 def test_options_of_other_sources_mean_the_same() -> None:
@@ -48,7 +49,6 @@ def test_what_spark_adds_for_a_table_of_its_catalog_is_let_through() -> None:
     [
         ({}, "path is missing"),
         ({"path": " "}, "path is missing"),
-        ({"path": "s3://bucket/shop.log"}, "only from local directories"),
         ({"path": "log", "paths": '["a", "b"]'}, "give one path"),
         ({"path": "log", "maxEventPerBatch": "5"}, "maxEventPerBatch is unknown; did you mean maxEventsPerBatch"),
         ({"path": "log", "tabel": "x"}, "tabel is unknown; did you mean table"),

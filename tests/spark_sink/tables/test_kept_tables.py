@@ -1,17 +1,20 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 
 import pytest
 
 from tests.spark_sink.log_builder import schema
 from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.tables.kept_tables import KeepRules, Target, check_key
+from tidemark.spark_sink.tables.store_place import StorePlace
 
 RULES = KeepRules(
     {"*": "current", "public.*": "history", "public.o*": ["history", "current"], "public.orders": "current"}
 )
+
+
+LAKE = StorePlace("/lake")
 
 
 @pytest.mark.parametrize(
@@ -52,15 +55,15 @@ def test_a_table_without_a_key_named_for_current_is_an_error() -> None:
 
 
 def test_a_table_is_at_schema_table_kind() -> None:
-    assert Target("public/orders", "current").path(Path("lake")) == Path("lake/public/orders/current")
+    assert Target("public/orders", "current").place(LAKE) == LAKE / "public/orders/current"
 
 
 def test_no_name_leads_out_of_the_warehouse() -> None:
-    assert Target("../..", "history").path(Path("lake")) == Path("lake/~2E~2E/~2E~2E/history")
+    assert Target("../..", "history").place(LAKE) == LAKE / "~2E~2E/~2E~2E/history"
 
 
 def test_names_stay_apart_as_folders() -> None:
     names = ["हिन्दी", "größe", "a:b", "a~3Ab", "a~b", "a%3Ab", "a/b", "tab\t", "back\\slash", "A"]
-    folders = [Target(f"public/{name}", "current").path(Path("lake")) for name in names]
-    assert folders[:3] == [Path(f"lake/public/{name}/current") for name in ("हिन्दी", "größe", "a~3Ab")]
+    folders = [Target(f"public/{name}", "current").place(LAKE) for name in names]
+    assert folders[:3] == [LAKE / f"public/{name}/current" for name in ("हिन्दी", "größe", "a~3Ab")]
     assert len(set(folders)) == len(names)

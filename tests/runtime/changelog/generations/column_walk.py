@@ -335,7 +335,7 @@ def _changes(log: FollowedLog, start: int, names: Iterable[str]) -> dict[int, Ro
     """The events of the newest generation, by offset."""
     inferred = InferredSchema.of(log, TABLE.replace("/", "."), start, log.end())
     partitions = plan(log, TABLE, inferred.columns, start, log.end(), lineage=inferred.lineage)
-    batches = (batch for one in partitions for batch in read_partition(log.root, inferred.columns, one))
+    batches = (batch for one in partitions for batch in read_partition(log.at, inferred.columns, one))
     return {row["_offset"]: _plain(row, names) for batch in batches for row in batch.to_pylist()}
 
 

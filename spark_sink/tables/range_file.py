@@ -1,0 +1,47 @@
+"""A file of a store as Arrow reads it: by ranges, of which an object store answers each by one request."""
+
+from __future__ import annotations
+
+import io
+import os
+
+from tidemark.protocol.store import Store
+
+
+class RangeFile(io.RawIOBase):
+    """One file, which does not change.
+
+    Args:
+        store: That has it.
+        path: Relative to the store.
+
+    Raises:
+        OSError: As ``Store``.
+    """
+
+    def __init__(self, store: Store, path: str) -> None:
+        super().__init__()
+        self._store = store
+        self._path = path
+        self._size = store.size(path)
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        self._at = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
+        return self._at
+
+    def read(self, size: int = -1, /) -> bytes:
+        left = max(self._size - self._at, 0)
+        length = left if size < 0 else min(size, left)
+        data = self._store.read(self._path, self._at, length) if length else b""
+        self._at += len(data)
+        return data
