@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 
-from tidemark.protocol.store.objects import ObjectStore
 from tidemark.spark_sink.tables.store_place import StorePlace
 
 _TOKEN = "aws_session_token"
@@ -22,8 +21,12 @@ def delta_storage(place: StorePlace) -> dict[str, str] | None:
     A commit creates its file only where there is none, by a conditional request. So it needs no lock beside the store.
     """
     store = place.store
-    if not isinstance(store, ObjectStore):
+    if store.directory is not None:
         return None
+    # A lake in a directory needs no client.
+    from tidemark.protocol.store.objects import ObjectStore
+
+    assert isinstance(store, ObjectStore), "a store is one of the two"
     client = store.client
     options = {f"aws_{name}": str(value) for name, value in client.config.items() if name != "bucket"}
     options |= {name: str(value) for name, value in (client.client_options or {}).items()}
