@@ -8,6 +8,9 @@ from tidemark.spark_sink.tables.store_place import StorePlace
 
 _TOKEN = "aws_session_token"
 
+_RETRIED = "60s"
+"""How long delta-rs tries a request again. By default it takes three minutes to say that a store does not answer."""
+
 _ENDPOINTS = ("aws_endpoint_url", "aws_endpoint_url_s3")
 """Both names of the same: delta-rs takes each that is not given from the environment, and the second one wins."""
 
@@ -34,4 +37,4 @@ def delta_storage(place: StorePlace) -> dict[str, str] | None:
         options |= dict.fromkeys(_ENDPOINTS, endpoint)
     if "aws_access_key_id" in options and _TOKEN.upper() in os.environ:
         options.setdefault(_TOKEN, "")
-    return {**options, "aws_conditional_put": "etag"}
+    return {**options, "aws_conditional_put": "etag", "retry_timeout": _RETRIED}

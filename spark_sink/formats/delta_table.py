@@ -341,8 +341,10 @@ class PositionedTable:
 
 
 def _reason(error: Exception) -> str:
-    """The message of delta-rs in one line. It may be a tree with colours, structures and a stack."""
+    """The message of delta-rs in one line. It may be a tree with colours, structures, a stack, and a store's answer."""
     plain = re.sub(r"\x1b\[[0-9;]*m|↳", "", str(error))
+    # What an object store says, in XML, may have the id of a key in it, and what was signed.
+    plain = re.sub(r"<\?xml.*?(?:<Code>([^<]*)</Code>.*|$)", r"\1", plain, flags=re.DOTALL)
     lines = [line.strip(" :") for line in plain.splitlines() if line.strip() and not re.match(r"\s*(\d+:|at) ", line)]
     told = re.sub(r'\w+ \{[^{}]*message: "([^"]*)" \}', r"\1", ": ".join(lines))
     return re.sub(r" \w+ \{.*", "", told)
