@@ -78,7 +78,7 @@ def materialize(
             return spark, False
         session, ours = open_session(master or entry.master, {**entry.conf, **(conf or {})})
         try:
-            check_executors(session)
+            check_executors(session, in_objects=None in (settings.log.directory, settings.warehouse.directory))
         except BaseException:
             if ours:
                 session.stop()

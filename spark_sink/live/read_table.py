@@ -105,7 +105,7 @@ def _base(spark: SparkSession, view: TableView, files: Sequence[BoundedFile]) ->
     names = view.base.places.stored(view.base.columns)
     stored = {names[name]: view.base.columns[names[name]] for name in view.columns if name in names}
     assert view.base.table is not None, "files have a table"
-    url = native_url(spark, view.base.table)
+    url = native_url(spark, view.base.table.text)
     if url is None:
         return _by_python(spark, view, files)
     frame = parquet_files(spark, url, [file.path for file in files], stored)
@@ -159,7 +159,7 @@ def _by_engine(spark: SparkSession, view: TableView) -> DataFrame:
     assert view.base.table is not None, "a version has a table"
     reader = spark.read.format("delta").option("versionAsOf", str(view.base.version))
     try:
-        frame = reader.load(engine_url(spark, view.base.table))
+        frame = reader.load(engine_url(spark, view.base.table.text))
         there = set(frame.columns)
     except (Py4JJavaError, PySparkException) as error:
         if "DATA_SOURCE_NOT_FOUND" not in str(error) or view.base.error is None:

@@ -154,7 +154,7 @@ class EngineMerge:
 
     def _name(self, table: PositionedTable) -> str:
         """A table by its place, as SQL has it. Raises what ``engine_url`` does."""
-        return f"delta.{quoted(engine_url(self._jobs.spark, table.place))}"
+        return f"delta.{quoted(engine_url(self._jobs.spark, table.place.text))}"
 
     def _committing(self, table: PositionedTable, position: Position) -> AbstractContextManager[None]:
         """Surrounds one statement, whose commit says the position, and is the next one of the table or none."""

@@ -150,7 +150,7 @@ def segments_frame(
     """
     arrow_schema(columns)
     files = {file.path: file for file in segment_files(log, segments, columns, lineage)}
-    url = native_url(spark, log.at) if segments else None
+    url = native_url(spark, log.at.text) if segments else None
     if log.at.directory is not None:  # In an object store each would be a request, which the reader makes anyway.
         for file in files.values():
             file.check_size(log.store)

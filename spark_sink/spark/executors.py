@@ -22,10 +22,11 @@ _ROWS = 1000
 """Spread over as many tasks as Spark makes by itself: one for each core that it has now."""
 
 
-def check_executors(session: SparkSession) -> None:
+def check_executors(session: SparkSession, *, in_objects: bool = False) -> None:
     """Makes sure that executors have the driver's Python version, pyarrow, and this package in the driver's version.
 
-    Nothing is asked where executors are threads of the driver's own JVM: their Python is this one.
+    The same goes for obstore, if log or tables are in an object store. Nothing is asked where executors are threads of
+    the driver's own JVM: their Python is this one.
 
     Raises:
         SparkError: ``TM-SPK-020`` naming each host and what it lacks; ``TM-SPK-013`` when Spark failed otherwise.
@@ -35,7 +36,7 @@ def check_executors(session: SparkSession) -> None:
     from pyspark.sql.functions import udf
 
     # A plain function of rows: Spark's own Arrow functions fail where pyarrow is missing, and do not say on which host.
-    ask = udf(_question(_IMPORTED), "array<string>", useArrow=False)
+    ask = udf(_question((*_IMPORTED, "obstore") if in_objects else _IMPORTED), "array<string>", useArrow=False)
     try:
         answers = {tuple(row[0]) for row in session.range(_ROWS).select(ask("id")).collect()}
     except spark_exceptions() as error:

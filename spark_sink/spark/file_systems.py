@@ -7,9 +7,9 @@ import re
 from typing import TYPE_CHECKING
 
 from tidemark.protocol.errors import SparkError
+from tidemark.protocol.store.opening import is_url
 from tidemark.spark_sink.spark.failures import spark_exceptions
 from tidemark.spark_sink.spark.session import is_connect
-from tidemark.spark_sink.tables.store_place import StorePlace
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,24 +26,24 @@ _told: set[str] = set()
 """The stores of which was said that Spark cannot reach them."""
 
 
-def spark_url(spark: SparkSession, place: StorePlace) -> str | None:
+def spark_url(spark: SparkSession, place: str) -> str | None:
     """A place as Spark's own readers and engines name it; None where the session has no connector for its store.
 
     A directory has a scheme, too: without one, a cluster would look in its default file system.
     """
-    if place.directory is not None:
-        return f"file:{place.directory}"
-    scheme, _, rest = place.text.partition("://")
+    if not is_url(place):
+        return f"file:{place}"
+    scheme, _, rest = place.partition("://")
     connector = _CONNECTORS.get(scheme)
     if connector is not None and _is_there(spark, connector):
         return f"{connector}://{rest}"
     return None
 
 
-def native_url(spark: SparkSession, place: StorePlace) -> str | None:
+def native_url(spark: SparkSession, place: str) -> str | None:
     """``spark_url``, for a read that Python workers do where it is None. This is said once."""
     url = spark_url(spark, place)
-    scheme = place.text.partition("://")[0]
+    scheme = place.partition("://")[0]
     if url is None and scheme not in _told:
         _told.add(scheme)
         logger.warning(
@@ -54,7 +54,7 @@ def native_url(spark: SparkSession, place: StorePlace) -> str | None:
     return url
 
 
-def engine_url(spark: SparkSession, place: StorePlace) -> str:
+def engine_url(spark: SparkSession, place: str) -> str:
     """``spark_url``, for an engine of the session, which nothing stands in for.
 
     Raises:
