@@ -141,4 +141,10 @@ CODES = (
         "Hadoop's connector: for s3:// the package org.apache.hadoop:hadoop-aws in the version of Spark's Hadoop, by "
         "spark.jars.packages, and its settings spark.hadoop.fs.s3a.… (see docs/spark.md). Or leave --way sql out.",
     ),
+    retry(
+        "TM-SPK-026",
+        "The object store of a kept table does not answer",
+        "Check that its endpoint can be reached from here and from the executors. It was asked again for a minute. What "
+        "was applied stays applied, and the next run resumes from there.",
+    ),
 )

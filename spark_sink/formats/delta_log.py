@@ -163,6 +163,6 @@ def _reading(table: StorePlace, path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise SparkError("TM-SPK-015", f"{table.store.where(path)}: {error.strerror or error}") from error
+        raise table.failed(error, path) from error
     except orjson.JSONDecodeError as error:
         raise SparkError("TM-SPK-015", f"{table.store.where(path)}: {error}") from error

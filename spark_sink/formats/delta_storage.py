@@ -35,6 +35,10 @@ def delta_storage(place: StorePlace) -> dict[str, str] | None:
     options |= {name: str(value) for name, value in (client.client_options or {}).items()}
     if (endpoint := options.pop("aws_endpoint", None)) is not None:
         options |= dict.fromkeys(_ENDPOINTS, endpoint)
+    if client.credential_provider is not None:
+        keys = client.credential_provider()
+        options |= {f"aws_{name}": keys[name] for name in ("access_key_id", "secret_access_key")}
+        options |= {_TOKEN: keys["token"]} if keys.get("token") else {}
     if "aws_access_key_id" in options and _TOKEN.upper() in os.environ:
         options.setdefault(_TOKEN, "")
     return {**options, "aws_conditional_put": "etag", "retry_timeout": _RETRIED}

@@ -38,6 +38,9 @@ SOURCE_NAME = "tidemark.source"
 COLUMN_ID = "tidemark.column"
 """In the metadata of a column: which column of the source it is, whatever its name, where the log tells."""
 
+_PASSES = re.compile(r"after \d+ retries|error sending request")
+"""What delta-rs says of a store that has not answered, however often it was asked."""
+
 _PROPERTIES = {
     "delta.checkpointInterval": "100",
     "delta.enableDeletionVectors": "false",
@@ -150,6 +153,8 @@ class PositionedTable:
         self.__dict__.pop("_actions", None)
         self.__dict__.pop("engine_only", None)
         with self._answering():
+            if self._storage != (storage := delta_storage(self.place)):
+                self._storage, self._table = storage, None  # Keys were changed: a table that is open has the old ones.
             if not DeltaTable.is_deltatable(self.place.text, self._storage):
                 self._table, self._positions = None, Positions(self.place, self._owner)
             elif self._table is None:
@@ -337,7 +342,8 @@ class PositionedTable:
                 "TM-SPK-010", f"{self.place}: another process committed after version {self.version} ({_reason(error)})"
             ) from error
         except (DeltaError, OSError) as error:
-            raise SparkError("TM-SPK-015", f"{self.place}: {_reason(error)}") from error
+            passes = self.place.directory is None and _PASSES.search(str(error))
+            raise SparkError("TM-SPK-026" if passes else "TM-SPK-015", f"{self.place}: {_reason(error)}") from error
 
 
 def _reason(error: Exception) -> str:

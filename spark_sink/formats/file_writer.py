@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tidemark.protocol.errors import SparkError
 from tidemark.protocol.store import Upload
 from tidemark.spark_sink.formats.data_files import DataFile
 from tidemark.spark_sink.formats.file_statistics import delta_statistics
@@ -313,4 +312,4 @@ def _writing(root: StorePlace, path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise SparkError("TM-SPK-015", f"{root.store.where(path)}: {error.strerror or error}") from error
+        raise root.failed(error, path) from error

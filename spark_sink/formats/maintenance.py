@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from urllib.parse import unquote
 
-from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.formats.data_files import DataFile
 from tidemark.spark_sink.formats.delta_log import DeltaLog
 from tidemark.spark_sink.formats.delta_table import RETENTION, PositionedTable
@@ -90,7 +89,7 @@ def vacuum(table: PositionedTable, min_age: timedelta, *, now: datetime | None =
             store.delete(entry.path)
             deleted.append(entry.path)
     except OSError as error:
-        raise SparkError("TM-SPK-015", f"{table.place}: {error.strerror or error}") from error
+        raise table.place.failed(error) from error
     return deleted
 
 

@@ -214,4 +214,5 @@ def _move_away(table: StorePlace) -> None:
         for path in paths:
             table.store.delete(path)
     except OSError as error:
-        raise SparkError("TM-SPK-015", f"{table} cannot be moved away: {error.strerror or error}") from None
+        failed = table.failed(error)
+        raise SparkError(failed.code, f"{table} cannot be moved away: {error.strerror or error}") from None

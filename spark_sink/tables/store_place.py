@@ -126,7 +126,19 @@ class StorePlace:
         except FileNotFoundError:
             raise SparkError("TM-SPK-015", f"{where} {missing}") from None
         except (pa.ArrowException, OSError) as error:
+            if isinstance(error, OSError) and error.filename is not None:
+                raise self.failed(error, path) from None
             raise SparkError("TM-SPK-015", f"{where} is damaged: {str(error).splitlines()[0]}") from None
+
+    def failed(self, error: OSError, path: str = "") -> SparkError:
+        """What an error of the store comes to: ``TM-SPK-015``, or ``TM-SPK-026`` for what may pass by itself.
+
+        That is all that an object store has no word for, and that was tried again for a minute.
+        """
+        passes = self.directory is None and type(error) is OSError
+        return SparkError(
+            "TM-SPK-026" if passes else "TM-SPK-015", f"{self.store.where(path)}: {error.strerror or error}"
+        )
 
 
 @lru_cache(_STORES)

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from tidemark.protocol.errors import SparkError
+from tidemark.spark_sink.tables.store_place import StorePlace
+
+
+def test_a_path_is_absolute_and_a_url_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for given in ("a lake", tmp_path / "a lake", f"file://{tmp_path}/a lake"):
+        place = StorePlace.of(given)
+        assert (place.text, place.directory, place.shown) == (
+            f"{tmp_path}/a lake",
+            tmp_path / "a lake",
+            place.directory,
+        )
+    place = StorePlace.of("s3://bucket/a lake")
+    assert (place.text, place.directory, place.shown) == ("s3://bucket/a lake", None, "s3://bucket/a lake")
+
+
+@pytest.mark.parametrize("root", ["/data/lake", "s3://bucket/lake"])
+def test_places_are_beneath_and_above_one_another(root: str) -> None:
+    place = StorePlace(root) / "public/ümläut" / "current"
+    assert (place.text, place.name) == (f"{root}/public/ümläut/current", "current")
+    assert place.parent.parent.parent == StorePlace(root)
+
+
+def test_folders_and_lacking_files_of_a_directory(tmp_path: Path) -> None:
+    place = StorePlace.of(tmp_path)
+    for name in ("current__v2/a", "current__v10/a", "current/a", "history/a"):
+        place.store.replace(name, b"")
+    assert sorted(place.folders("current__v")) == ["current__v10", "current__v2"]
+    assert list(place.lacking(["current/a", "current/b", "c"])) == ["current/b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("place", "error", "code"),
+    [
+        ("s3://bucket/lake", OSError(errno.EIO, "status 503"), "TM-SPK-026"),
+        ("s3://bucket/lake", PermissionError(errno.EACCES, "the store refuses it"), "TM-SPK-015"),
+        ("/data/lake", OSError(errno.EIO, "Input/output error"), "TM-SPK-015"),
+    ],
+)
+def test_only_what_may_pass_is_retried(place: str, error: OSError, code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_REGION", "eu-central-1")
+    failed = StorePlace(place).failed(error, "a")
+    assert isinstance(failed, SparkError)
+    assert (failed.code, failed.message) == (code, f"{place}/a: {error.strerror}")
