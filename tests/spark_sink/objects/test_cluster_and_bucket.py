@@ -61,7 +61,7 @@ def test_workers_that_share_only_a_bucket_keep_its_tables(
     settings = {**SETTINGS, "spark.eventLog.dir": events.as_uri()}
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "tidemark", "materialize", str(file), "--available-now", "--json"),
+            *(sys.executable, "-m", "tidemark.spark_sink", str(file), "--available-now", "--json"),
             *("--master", spark_cluster.url, "--way", "rewrite"),
             *(part for name, value in settings.items() for part in ("--conf", f"{name}={value}")),
         ],
