@@ -137,10 +137,11 @@ def test_the_newest_base_that_is_old_enough_is_taken(made: RandomLog) -> None:
 
 
 def test_a_version_whose_files_were_vacuumed_gives_way_to_the_log(made: RandomLog) -> None:
-    old = viewed(made, "public/t0", 10).base.files
+    old = viewed(made, "public/t0", 10).base
     made.commit(event("u", 4, note="new"))
     made.fold("public/t0", 11)
-    Path(old[0].path).unlink()
+    assert old.table is not None
+    old.table.store.delete(old.files[0].path)
 
     view = viewed(made, "public/t0", 10)
 
@@ -151,7 +152,8 @@ def test_a_version_whose_files_were_vacuumed_gives_way_to_the_log(made: RandomLo
 def test_a_file_that_went_after_planning_is_an_error_that_names_it(made: RandomLog) -> None:
     view = viewed(made, "public/t0", 10)
     partitions = plan_state(view, view.columns)
-    Path(view.base.files[1].path).unlink()
+    assert view.base.table is not None
+    view.base.table.store.delete(view.base.files[1].path)
 
     with pytest.raises(SparkError, match=r"TM-SPK-015.*part.*is missing"):
         rows(partitions)
