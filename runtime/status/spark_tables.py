@@ -17,9 +17,11 @@ def spark_tables(file: CaptureFile, log: ChangeLog, now: datetime) -> dict[str, 
     if file.spark is None:
         return {}
     from tidemark.spark_sink.pipeline.memory import Memory, memory_place
-    from tidemark.spark_sink.tables.store_place import StorePlace
+    from tidemark.spark_sink.source.log_path import places_of
 
-    known = Memory.load(memory_place(StorePlace.of(file.folder / file.spark.warehouse), log.header.log_id)).tables
+    _, warehouse = places_of(file)
+    assert warehouse is not None, "the file has the entry"
+    known = Memory.load(memory_place(warehouse, log.header.log_id)).tables
     lacks = _first_lacking(log, {name: one.complete_to for name, one in known.items()})
     tables = {}
     for name, one in sorted(known.items()):

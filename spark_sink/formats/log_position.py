@@ -66,9 +66,9 @@ def check_position(table: PositionedTable, log: FollowedLog, name: str) -> None:
         return
     standing, end = table.standing, log.end()
     if standing.offset > end:
-        found = f"{log.root} ends at {end}"
+        found = f"{log.at} ends at {end}"
     elif standing.before and standing.before != log.mark(standing.offset):
-        found = f"{log.root}, restored from an older copy, has other events before that offset"
+        found = f"{log.at}, restored from an older copy, has other events before that offset"
     else:
         return
     raise SparkError(

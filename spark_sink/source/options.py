@@ -146,7 +146,7 @@ def resolve_offset(option: str, text: str, log: FollowedLog) -> int:
     if _whole(text):
         offset, end = int(text), log.end()
         if offset > end:
-            raise SparkError("TM-SPK-006", f"option {option} is {offset}, but the log at {log.root} ends at {end}")
+            raise SparkError("TM-SPK-006", f"option {option} is {offset}, but the log at {log.at} ends at {end}")
         return offset
     try:
         instant = datetime.fromisoformat(text)
