@@ -42,7 +42,7 @@ def read_table(
 
     Args:
         spark: A session, classic or Connect. A Connect client has to reach log and warehouse.
-        path_or_file: The change log's directory, or a capture file that names log and warehouse.
+        path_or_file: The change log's directory or URL, or a capture file that names log and warehouse.
         table: ``schema.table``.
         as_of: An offset: events below it count, and no others. Or a time (UTC when it has no zone), text in ISO 8601 or
             a ``datetime``: what had reached the log before then.
