@@ -8,7 +8,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, PrivateAttr, model_validator
 
 from tidemark.protocol.capture_file.spark_entry import SparkEntry
-from tidemark.protocol.capture_file.values import STRICT, LocalPath, Seconds
+from tidemark.protocol.capture_file.store_entry import StoreEntry
+from tidemark.protocol.capture_file.values import STRICT, Seconds, StoredPath
+from tidemark.protocol.store.settings import StoreSettings
 from tidemark.protocol.text.sizes import Bytes
 
 SILENCE_SECONDS = 60.0
@@ -174,7 +176,8 @@ class CaptureFile(BaseModel):
     capture: Annotated[str, Field(min_length=1)]
     connector: ConnectorEntry
     tables: list[Annotated[TableEntry, BeforeValidator(_table)]] | None = None
-    log: LocalPath
+    log: StoredPath
+    store: StoreEntry | None = None
     commit: CommitEntry = CommitEntry()
     readable_by: Literal["owner", "group", "all"] = "group"
     spark: SparkEntry | None = None
@@ -202,3 +205,12 @@ class CaptureFile(BaseModel):
     @property
     def log_path(self) -> Path:
         return self.folder / self.log
+
+    @property
+    def store_settings(self) -> StoreSettings | None:
+        """What opens the stores of log and warehouse, with its secrets.
+
+        Raises:
+            UsageError: ``TM-CFG-003`` naming every secret that cannot be read.
+        """
+        return None if self.store is None else self.store.settings(self.folder)

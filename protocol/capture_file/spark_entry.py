@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 
-from tidemark.protocol.capture_file.values import STRICT, LocalPath, Seconds
+from tidemark.protocol.capture_file.values import STRICT, Seconds, StoredPath
 
 Mode = Literal["current", "history"]
 """Tables that Spark keeps of a captured table."""
@@ -83,7 +83,7 @@ class SparkEntry(BaseModel):
     model_config = STRICT
 
     format: Literal["delta"] = "delta"
-    warehouse: LocalPath
+    warehouse: StoredPath
     master: Annotated[str, Field(min_length=1)] | None = None
     conf: dict[Annotated[str, AfterValidator(_spark_name)], Annotated[str, BeforeValidator(_setting)]] = {}
     trigger: Annotated[Seconds, Field(gt=0, le=86_400)] = 1.0

@@ -9,6 +9,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, ConfigDict
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?) ?(ms|s|m|h)")
+_STORES = ("s3", "gs", "az")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -25,11 +26,17 @@ def _seconds(value: object) -> object:
     return value
 
 
+def _place(value: object) -> object:
+    if isinstance(value, str) and (url := re.match(r"([a-z][a-z0-9+]+)://", value)):
+        if url[1] not in _STORES:
+            raise ValueError(f"stores are {', '.join(_STORES)}, or a local path")
+        return value
+    return _local_path(value)
+
+
 def _local_path(value: object) -> object:
     if not isinstance(value, str):
         return value
-    if re.match(r"[a-z][a-z0-9+]+://", value):
-        raise ValueError("object stores are unsupported: give a local path")
     if not value or "\0" in value:
         raise ValueError("a path must not be empty or hold a NUL")
     try:
@@ -41,5 +48,5 @@ def _local_path(value: object) -> object:
 Seconds = Annotated[float, BeforeValidator(_seconds)]
 """A number of seconds, or text such as ``500ms``."""
 
-LocalPath = Annotated[Path, BeforeValidator(_local_path)]
-"""A path on this machine; ``~`` is the user's home."""
+StoredPath = Annotated[Path | str, BeforeValidator(_place)]
+"""A path on this machine; ``~`` is the user's home. Or the URL of an object store, as text."""

@@ -27,6 +27,8 @@ from tidemark.protocol.changelog.models import (
 )
 from tidemark.protocol.changelog.summaries import advance, with_generations
 from tidemark.protocol.errors import ChangeLogError
+from tidemark.protocol.store import Store
+from tidemark.protocol.store.local import DirectoryStore
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -42,21 +44,26 @@ class _Version(BaseModel):
 
 
 class ChangeLog:
-    """A change log in a directory.
+    """A change log in a directory or an object store.
 
     It remembers what it has read, and commits never change, so asking again costs only what is new. Keep one object
     where you poll.
 
     Args:
-        root: The directory that holds ``tidemark.json``.
+        root: The store or the directory that holds ``tidemark.json``.
+
+    Attributes:
+        store: That holds the log.
+        root: Its directory, for those who know that it has one.
 
     Raises:
         ChangeLogError: ``TM-LOG-001`` no log there, ``TM-LOG-002`` a damaged file, ``TM-LOG-003`` a newer format,
             ``TM-LOG-012`` an older one, ``TM-LOG-011`` a file that cannot be read.
     """
 
-    def __init__(self, root: Path | str) -> None:
-        self.root = Path(root)
+    def __init__(self, root: Store | Path | str) -> None:
+        self.store = root if isinstance(root, Store) else DirectoryStore(root)
+        self.root = self.store.directory or Path(self.store.place)
         self.header = self._header()
         self._latest: int | None = None
         self._summary = Summary(number=-1, epoch=0, time=self.header.created, next_offset=0)
@@ -70,8 +77,11 @@ class ChangeLog:
             ChangeLogError: ``TM-LOG-004`` when a number is missing below it.
         """
         number = self._listed() if self._latest is None else self._latest
-        while _exists(self._path(number + 1)) or self._has_gap(number):
-            number += 1
+        if self.store.directory is None:
+            number = self._listed_after(number)
+        else:
+            while self._exists(self._path(number + 1)) or self._has_gap(number):
+                number += 1
         if number >= 0:
             self._latest = number
         return number
@@ -101,16 +111,31 @@ class ChangeLog:
         # As text: these questions are asked at each look, and a Path costs several times as much.
         if not any(os.path.exists(folder + name) for name in names):  # noqa: PTH110
             return False
-        if not _exists(self._path(number + 1)):
-            raise ChangeLogError("TM-LOG-004", f"{self._path(number + 1)} is missing")
+        if not self._exists(self._path(number + 1)):
+            raise self._missing(number + 1)
         return True
+
+    def _listed_after(self, number: int) -> int:
+        """The newest commit of an object store, where one request shows all that come after one that is known."""
+        try:
+            after = self._path(number) if number >= 0 else layout.COMMITS
+            for entry in self.store.list(layout.COMMITS, after=after):
+                found = layout.commit_number(entry.path.rpartition("/")[2])
+                if found is None:
+                    break  # Summaries come after all commits.
+                if found != number + 1:
+                    raise self._missing(number + 1)
+                number = found
+        except OSError as error:
+            raise self._unreadable(layout.COMMITS, error) from None
+        return number
 
     def resume(self, number: int) -> None:
         """Begins to look for commits behind one up to which an earlier reader found them all, instead of by a listing.
 
         A listing costs more the longer the log is. Where that commit is not there any more, the directory is listed.
         """
-        if self._latest is None and number >= 0 and _exists(self._path(number)):
+        if self._latest is None and number >= 0 and self._exists(self._path(number)):
             self._latest = number
 
     def commit(self, number: int) -> Commit:
@@ -123,9 +148,9 @@ class ChangeLog:
         path = self._path(number)
         commit = self._load(path, Commit)
         if commit.number != number:
-            raise ChangeLogError("TM-LOG-002", f"{path} claims to be commit {commit.number}")
+            raise ChangeLogError("TM-LOG-002", f"{self.store.where(path)} claims to be commit {commit.number}")
         if commit.replacements:
-            raise _replaced(path)
+            raise self._replaced(path)
         return commit
 
     def digest(self, number: int) -> str:
@@ -138,11 +163,11 @@ class ChangeLog:
         """
         path = self._path(number)
         try:
-            return digest_of(path.read_bytes())
+            return digest_of(self.store.read(path))
         except FileNotFoundError:
             return ""
         except OSError as error:
-            raise _unreadable(path, error) from None
+            raise self._unreadable(path, error) from None
 
     def commits(self, first: int = 0, last: int | None = None) -> Iterator[Commit]:
         """Commits ``first`` to ``last`` inclusive, to the newest when ``last`` is None."""
@@ -204,18 +229,18 @@ class ChangeLog:
         """
         from tidemark.protocol.changelog.segment_files import SegmentFile  # Arrow takes long to load.
 
-        SegmentFile.of(segment).check(self.root)
+        SegmentFile.of(segment).check(self.store)
         return self.root / segment.path
 
     def schema(self, fingerprint: str) -> TableSchema:
         """A schema of this log by fingerprint. Raises ``TM-LOG-002`` when no commit introduced it."""
         known = self._summary.schemas.get(fingerprint) or self.summary().schemas.get(fingerprint)
         if known is None:
-            raise ChangeLogError("TM-LOG-002", f"{self.root}: no commit introduces the schema {fingerprint}")
+            raise ChangeLogError("TM-LOG-002", f"{self.store.place}: no commit introduces the schema {fingerprint}")
         return known
 
     def _header(self) -> LogHeader:
-        path = self.root / layout.HEADER
+        path = layout.HEADER
         try:
             # First the version alone: another version's header may have fields that this one does not know.
             version = self._load(path, _Version).format_version
@@ -223,20 +248,22 @@ class ChangeLog:
                 known = " and ".join(map(str, READ_VERSIONS))
                 raise ChangeLogError(
                     "TM-LOG-003" if version > FORMAT_VERSION else "TM-LOG-012",
-                    f"{self.root} has format version {version}; this version reads {known}",
+                    f"{self.store.place} has format version {version}; this version reads {known}",
                 )
             return self._load(path, LogHeader)
         except ChangeLogError as error:
             if error.code != "TM-LOG-004":
                 raise
-            raise ChangeLogError("TM-LOG-001", f"{self.root} holds no change log (no {layout.HEADER})") from None
+            raise ChangeLogError("TM-LOG-001", f"{self.store.place} holds no change log (no {layout.HEADER})") from None
 
-    def _path(self, number: int) -> Path:
-        return self.root / layout.COMMITS / layout.commit_name(number)
+    def _path(self, number: int) -> str:
+        return f"{layout.COMMITS}/{layout.commit_name(number)}"
 
     def _listed(self) -> int:
-        """The newest commit by a listing of the directory; -1 when there is none."""
-        folder = self.root / layout.COMMITS
+        """The newest commit by a listing of the directory; -1 when there is none, or for an object store."""
+        if self.store.directory is None:
+            return -1
+        folder = self.store.where(layout.COMMITS)
         try:
             # As text alone: a log may have a commit for every second that it has lived.
             with os.scandir(folder) as entries:
@@ -244,7 +271,7 @@ class ChangeLog:
         except FileNotFoundError:
             return -1
         except OSError as error:
-            raise _unreadable(folder, error) from None
+            raise self._unreadable(layout.COMMITS, error) from None
         newest = layout.commit_number(max(names, default=""))
         if newest is None:
             return -1
@@ -252,8 +279,8 @@ class ChangeLog:
             listed = set(names)
             for number in range(newest):
                 # A listing is no snapshot: it may show a new file and not the one made just before it. So look again.
-                if layout.commit_name(number) not in listed and not _exists(self._path(number)):
-                    raise ChangeLogError("TM-LOG-004", f"{self._path(number)} is missing")
+                if layout.commit_name(number) not in listed and not self._exists(self._path(number)):
+                    raise self._missing(number)
         return newest
 
     def _stored_summary(self, above: int, last: int) -> Summary | None:
@@ -262,45 +289,49 @@ class ChangeLog:
         Usually the newest due one is there; it is missing when its writer died between the commit and the summary.
         """
         for number in range(last - last % layout.SUMMARY_EVERY, above, -layout.SUMMARY_EVERY):
-            path = self.root / layout.COMMITS / layout.summary_name(number)
-            if _exists(path):
+            path = f"{layout.COMMITS}/{layout.summary_name(number)}"
+            if self._exists(path):
                 summary = self._load(path, Summary)
                 if summary.number != number:
-                    raise ChangeLogError("TM-LOG-002", f"{path} claims to be the summary of commit {summary.number}")
+                    raise ChangeLogError(
+                        "TM-LOG-002", f"{self.store.where(path)} claims to be the summary of commit {summary.number}"
+                    )
                 if summary.replaced:
-                    raise _replaced(path)
+                    raise self._replaced(path)
                 return with_generations(summary)
         return None
 
-    def _load(self, path: Path, model: type[M]) -> M:
+    def _load(self, path: str, model: type[M]) -> M:
+        where = self.store.where(path)
         try:
-            return model.model_validate_json(path.read_bytes())
+            return model.model_validate_json(self.store.read(path))
         except (FileNotFoundError, NotADirectoryError):
-            raise ChangeLogError("TM-LOG-004", f"{path} is missing") from None
+            raise ChangeLogError("TM-LOG-004", f"{where} is missing") from None
         except OSError as error:
-            raise _unreadable(path, error) from None
+            raise self._unreadable(path, error) from None
         except ValidationError as error:
             first = error.errors(include_input=False)[0]
             place = ".".join(map(str, first["loc"])) or "the file"
-            raise ChangeLogError("TM-LOG-002", f"{path} is damaged: {place}: {first['msg']}") from None
+            raise ChangeLogError("TM-LOG-002", f"{where} is damaged: {place}: {first['msg']}") from None
+
+    def _exists(self, path: str) -> bool:
+        try:
+            return self.store.exists(path)
+        except OSError as error:
+            raise self._unreadable(path, error) from None
+
+    def _missing(self, number: int) -> ChangeLogError:
+        return ChangeLogError("TM-LOG-004", f"{self.store.where(self._path(number))} is missing")
+
+    def _replaced(self, path: str) -> ChangeLogError:
+        """Files of earlier commits may be gone, and what stands for them is not looked for here."""
+        where = self.store.where(path)
+        return ChangeLogError("TM-LOG-003", f"{where} has replacements of segments, which this version cannot read")
+
+    def _unreadable(self, path: str, error: OSError) -> ChangeLogError:
+        return ChangeLogError("TM-LOG-011", f"cannot read {self.store.where(path)}: {error.strerror or error}")
 
 
 def digest_of(commit: bytes) -> str:
     """The SHA-256 of a commit's file, as ``Commit.previous`` has it."""
     return hashlib.sha256(commit).hexdigest()
-
-
-def _replaced(path: Path) -> ChangeLogError:
-    """Files of earlier commits may be gone, and what stands for them is not looked for here."""
-    return ChangeLogError("TM-LOG-003", f"{path} has replacements of segments, which this version cannot read")
-
-
-def _exists(path: Path) -> bool:
-    try:
-        return path.exists()
-    except OSError as error:
-        raise _unreadable(path, error) from None
-
-
-def _unreadable(path: Path, error: OSError) -> ChangeLogError:
-    return ChangeLogError("TM-LOG-011", f"cannot read {path}: {error.strerror or error}")

@@ -17,6 +17,9 @@ import pyarrow.parquet as pq
 
 from tidemark.protocol.changelog.models import META_COLUMNS, Segment
 from tidemark.protocol.errors import ChangeLogError
+from tidemark.protocol.store import Store
+from tidemark.protocol.store.local import DirectoryStore
+from tidemark.protocol.store.range_file import parquet_source
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,34 +54,39 @@ class SegmentFile:
         return cls(segment.path, segment.rows, segment.first_offset, segment.last_offset, segment.size, renamed, filled)
 
     @contextmanager
-    def opened(self, root: Path) -> Iterator[pq.ParquetFile]:
+    def opened(self, log: Store | Path) -> Iterator[pq.ParquetFile]:
         """Opens the file, which is that of this segment. No data page is read for it.
 
         Args:
-            root: The change log's directory.
+            log: The store or the directory of the change log.
 
         Raises:
             ChangeLogError: ``TM-LOG-009`` for a file that is missing, damaged, or another one, also where it shows only
                 when its pages are read; ``TM-LOG-011`` for a file that may not be read.
         """
-        path = root / self.path
-        self.check_size(root)
-        with _named(path), pq.ParquetFile(path, page_checksum_verification=True) as parquet:
-            self._check(path, parquet)
+        self.check_size(log)
+        store = log if isinstance(log, Store) else DirectoryStore(log)
+        where = store.where(self.path)
+        with (
+            _named(where),
+            pq.ParquetFile(parquet_source(store, self.path), page_checksum_verification=True) as parquet,
+        ):
+            self._check(where, parquet)
             yield parquet
 
-    def check(self, root: Path) -> None:
+    def check(self, log: Store | Path) -> None:
         """Makes sure that the file is that of this segment, by its size and its footer. Raises as ``opened``."""
-        with self.opened(root):
+        with self.opened(log):
             pass
 
-    def check_size(self, root: Path) -> None:
+    def check_size(self, log: Store | Path) -> None:
         """Makes sure that the file is there, and has the segment's size. Raises as ``opened``."""
-        path = root / self.path
-        with _named(path):
-            _compare(path, "bytes", path.stat().st_size, self.size)
+        store = log if isinstance(log, Store) else DirectoryStore(log)
+        where = store.where(self.path)
+        with _named(where):
+            _compare(where, "bytes", store.size(self.path), self.size)
 
-    def _check(self, path: Path, parquet: pq.ParquetFile) -> None:
+    def _check(self, path: str, parquet: pq.ParquetFile) -> None:
         metadata = parquet.metadata
         if lost := META_COLUMNS.keys() - set(parquet.schema_arrow.names):
             raise ChangeLogError("TM-LOG-009", f"{path} is damaged: it has no column {', '.join(sorted(lost))}")
@@ -92,13 +100,13 @@ class SegmentFile:
             _compare(path, "as its last offset", ends[1].max, self.last)
 
 
-def _compare(path: Path, what: str, has: int, stated: int) -> None:
+def _compare(path: str, what: str, has: int, stated: int) -> None:
     if has != stated:
         raise ChangeLogError("TM-LOG-009", f"{path} is damaged: it has {has} {what}, but the log says {stated}")
 
 
 @contextmanager
-def _named(path: Path) -> Iterator[None]:
+def _named(path: str) -> Iterator[None]:
     """Makes what goes wrong with a file an error that names it."""
     try:
         yield

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 from tidemark.spark_sink.tables.store_place import StorePlace
 
@@ -30,7 +31,7 @@ def delta_storage(place: StorePlace) -> dict[str, str] | None:
     from tidemark.protocol.store.objects import ObjectStore
 
     assert isinstance(store, ObjectStore), "a store is one of the two"
-    client = store.client
+    client: Any = store.client
     options = {f"aws_{name}": str(value) for name, value in client.config.items() if name != "bucket"}
     options |= {name: str(value) for name, value in (client.client_options or {}).items()}
     if (endpoint := options.pop("aws_endpoint", None)) is not None:

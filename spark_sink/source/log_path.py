@@ -37,5 +37,9 @@ def log_and_warehouse(place_or_file: str | Path) -> tuple[StorePlace, StorePlace
 
 def places_of(capture: CaptureFile) -> tuple[StorePlace, StorePlace | None]:
     """The same of a capture file that was read."""
-    log = StorePlace.of(capture.log_path)
-    return log, StorePlace.of(capture.folder / capture.spark.warehouse) if capture.spark else None
+    settings = capture.store_settings
+
+    def place(written: Path | str) -> StorePlace:
+        return StorePlace.of(written if isinstance(written, str) else capture.folder / written, settings)
+
+    return place(capture.log), place(capture.spark.warehouse) if capture.spark else None

@@ -13,7 +13,6 @@ from tidemark.protocol.errors import SparkError
 from tidemark.protocol.store import Store
 from tidemark.protocol.store.opening import is_url, joined, opened
 from tidemark.protocol.store.settings import StoreSettings
-from tidemark.spark_sink.tables.range_file import RangeFile
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -115,13 +114,14 @@ class StorePlace:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
+        from tidemark.protocol.store.range_file import parquet_source
+
         store = self.store
         where = store.where(path)
         try:
-            is_local = store.directory is not None
-            source = where if is_local else pa.PythonFile(RangeFile(store, path), "r")
+            source = parquet_source(store, path)
             # Ranges of columns that lie side by side are one request then.
-            with pq.ParquetFile(source, pre_buffer=not is_local) as parquet:
+            with pq.ParquetFile(source, pre_buffer=store.directory is None) as parquet:
                 yield parquet
         except FileNotFoundError:
             raise SparkError("TM-SPK-015", f"{where} {missing}") from None

@@ -5,7 +5,14 @@ from __future__ import annotations
 import io
 import os
 
-from tidemark.protocol.store import Store
+import pyarrow as pa
+
+from tidemark.protocol.store.store import Store
+
+
+def parquet_source(store: Store, path: str) -> str | pa.PythonFile:
+    """A file as ``pyarrow.parquet.ParquetFile`` takes it. Raises ``OSError`` for one that is not in an object store."""
+    return store.where(path) if store.directory is not None else pa.PythonFile(RangeFile(store, path), "r")
 
 
 class RangeFile(io.RawIOBase):
