@@ -6,12 +6,6 @@ from tidemark.protocol.error_codes import manual, retry
 
 CODES = (
     manual(
-        "TM-CFG-003",
-        "A secret of the capture file cannot be read",
-        "Set the named environment variable, or make the named file readable, for the process that runs tidemark.",
-        secret=True,
-    ),
-    manual(
         "TM-CFG-005",
         "An option of a table does not fit the table",
         "Name columns that the table has, and keep the key's columns.",

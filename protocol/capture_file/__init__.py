@@ -7,6 +7,7 @@ from tidemark.protocol.capture_file.error_codes import CODES
 from tidemark.protocol.capture_file.model import CaptureFile, CommitEntry, ConnectorEntry, LimitsEntry, TableEntry
 from tidemark.protocol.capture_file.reading import mistakes_in, read_capture_file
 from tidemark.protocol.capture_file.spark_entry import FoldEntry, SparkEntry
+from tidemark.protocol.capture_file.store_entry import StoreEntry
 from tidemark.protocol.error_codes import register
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "FoldEntry",
     "LimitsEntry",
     "SparkEntry",
+    "StoreEntry",
     "TableEntry",
     "mistakes_in",
     "read_capture_file",

@@ -10,6 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, P
 from tidemark.protocol.capture_file.spark_entry import SparkEntry
 from tidemark.protocol.capture_file.store_entry import StoreEntry
 from tidemark.protocol.capture_file.values import STRICT, Seconds, StoredPath
+from tidemark.protocol.errors import UsageError
 from tidemark.protocol.store.settings import StoreSettings
 from tidemark.protocol.text.sizes import Bytes
 
@@ -204,6 +205,13 @@ class CaptureFile(BaseModel):
 
     @property
     def log_path(self) -> Path:
+        """The directory of the change log.
+
+        Raises:
+            UsageError: ``TM-CFG-008`` it is in an object store.
+        """
+        if isinstance(self.log, str):
+            raise UsageError("TM-CFG-008", f"{self._path}: log is {self.log}, which is no directory")
         return self.folder / self.log
 
     @property

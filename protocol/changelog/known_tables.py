@@ -13,19 +13,22 @@ import orjson
 from tidemark.protocol.errors import ChangeLogError, ProtocolError
 from tidemark.protocol.fields import message_of
 from tidemark.protocol.messages import Discovered, DiscoveredBinding
+from tidemark.protocol.store import Store
+from tidemark.protocol.store.local import DirectoryStore
 
 FILE = "tables.json"
 
 
-def known_tables(root: Path) -> list[DiscoveredBinding]:
-    """The tables of the change log in the folder ``root``; none if the capture was never opened.
+def known_tables(log: Store | Path) -> list[DiscoveredBinding]:
+    """The tables of the change log in a store or a directory; none if the capture was never opened.
 
     Raises:
         ChangeLogError: ``TM-LOG-002`` the file is not one of ours.
     """
-    path = root / FILE
+    store = log if isinstance(log, Store) else DirectoryStore(log)
+    path = store.where(FILE)
     try:
-        return message_of(Discovered, {"bindings": orjson.loads(path.read_bytes())["tables"]}).bindings
+        return message_of(Discovered, {"bindings": orjson.loads(store.read(FILE))["tables"]}).bindings
     except (FileNotFoundError, NotADirectoryError):
         return []  # Other modules report what is wrong with the folder.
     except (OSError, ValueError, KeyError, TypeError, ProtocolError) as error:

@@ -50,23 +50,29 @@ class ChangeLog:
     where you poll.
 
     Args:
-        root: The store or the directory that holds ``tidemark.json``.
+        place: The store or the directory that holds ``tidemark.json``.
 
     Attributes:
         store: That holds the log.
-        root: Its directory, for those who know that it has one.
 
     Raises:
         ChangeLogError: ``TM-LOG-001`` no log there, ``TM-LOG-002`` a damaged file, ``TM-LOG-003`` a newer format,
             ``TM-LOG-012`` an older one, ``TM-LOG-011`` a file that cannot be read.
     """
 
-    def __init__(self, root: Store | Path | str) -> None:
-        self.store = root if isinstance(root, Store) else DirectoryStore(root)
-        self.root = self.store.directory or Path(self.store.place)
+    def __init__(self, place: Store | Path | str) -> None:
+        self.store = place if isinstance(place, Store) else DirectoryStore(place)
         self.header = self._header()
         self._latest: int | None = None
         self._summary = Summary(number=-1, epoch=0, time=self.header.created, next_offset=0)
+
+    @property
+    def root(self) -> Path:
+        """The directory of a log that is in one, as those who write it know."""
+        directory = self.store.directory
+        if directory is None:
+            raise ValueError(f"{self.store.place} is in no directory")
+        return directory
 
     def latest(self) -> int:
         """The number of the newest commit; -1 when there is none.
@@ -98,7 +104,7 @@ class ChangeLog:
         Raises:
             ChangeLogError: ``TM-LOG-004``, which names the first commit that is missing.
         """
-        folder = f"{self.root / layout.COMMITS}{os.sep}"
+        folder = f"{self.store.where(layout.COMMITS)}{os.sep}"
         summary = number - number % layout.SUMMARY_EVERY
         names = (
             name

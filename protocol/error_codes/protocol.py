@@ -64,4 +64,10 @@ CODES = (
         "A part of tidemark is not installed",
         "Install the extra that the message names.",
     ),
+    manual(
+        "TM-CFG-003",
+        "A secret of the capture file cannot be read",
+        "Set the named environment variable, or make the named file readable, for the process that runs tidemark.",
+        secret=True,
+    ),
 )

@@ -28,7 +28,7 @@ def check_named(settings: KeepSettings, log: ChangeLog, listed: Iterable[str]) -
     Raises:
         UsageError: ``TM-CFG-004`` naming every table that is not captured.
     """
-    captured = {dotted(table.recommended_name) for table in known_tables(log.root)}
+    captured = {dotted(table.recommended_name) for table in known_tables(log.store)}
     if captured and not _wrong(settings, captured.union(listed)):
         return
     # The log itself is asked only now: it also has tables that are no longer captured.

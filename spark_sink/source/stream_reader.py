@@ -134,17 +134,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 copy and has other events before it.
         """
         if offset.get("v") != 1 or offset.get("log") != self.log.header.log_id:
-            raise SparkError("TM-SPK-006", f"the checkpoint does not belong to the change log at {self.log.root}")
+            raise SparkError(
+                "TM-SPK-006", f"the checkpoint does not belong to the change log at {self.log.store.place}"
+            )
         position = int(offset["offset"])
         if position > self.log.end():
             raise SparkError(
-                "TM-SPK-006", f"the checkpoint is at offset {position}, but {self.log.root} ends at {self.log.end()}"
+                "TM-SPK-006",
+                f"the checkpoint is at offset {position}, but {self.log.store.place} ends at {self.log.end()}",
             )
         before = offset.get("before")
         if before is not None and before != self.log.mark(position):
             raise SparkError(
                 "TM-SPK-006",
-                f"the checkpoint is at offset {position}, but {self.log.root}, restored from an older copy, has other "
+                f"the checkpoint is at offset {position}, but {self.log.store.place}, restored from an older copy, has other "
                 "events before that offset",
                 remedy="Bring the newer log back. Or start with a new checkpoint, and write all of the result again.",
             )

@@ -37,12 +37,14 @@ def find_collection(log: ChangeLog, summary: Summary, table: str) -> str:
         return matches[0]
     if matches:
         raise SparkError(
-            "TM-SPK-004", f"{table} is ambiguous in {log.root}: {', '.join(matches)}", remedy="Write it with a slash."
+            "TM-SPK-004",
+            f"{table} is ambiguous in {log.store.place}: {', '.join(matches)}",
+            remedy="Write it with a slash.",
         )
     near = difflib.get_close_matches(table, [dotted(name) for name in known], n=3)
     hint = f"; similar names: {', '.join(near)}" if near else f"; it has {len(known)} tables"
     raise SparkError(
-        "TM-SPK-004", f"{log.root} has no events of table {table} up to offset {summary.next_offset}{hint}"
+        "TM-SPK-004", f"{log.store.place} has no events of table {table} up to offset {summary.next_offset}{hint}"
     )
 
 

@@ -10,6 +10,7 @@ from tidemark.demo.error_codes import CODES as DEMO
 from tidemark.protocol.capture_file.error_codes import CODES as CAPTURE_FILE
 from tidemark.protocol.changelog.error_codes import CODES as CHANGELOG
 from tidemark.protocol.error_codes import CODES as PROTOCOL
+from tidemark.protocol.store.error_codes import CODES as STORE
 from tidemark.runtime.error_codes import CODES as RUNTIME
 from tidemark.spark_sink.error_codes import CODES as SPARK_SINK
 
@@ -17,6 +18,7 @@ BY_ROOM = {
     "tidemark.protocol": PROTOCOL,
     "tidemark.protocol.capture_file": CAPTURE_FILE,
     "tidemark.protocol.changelog": CHANGELOG,
+    "tidemark.protocol.store": STORE,
     "tidemark.backfill": BACKFILL,
     "tidemark.captures": CAPTURES,
     "tidemark.captures.postgres": POSTGRES,

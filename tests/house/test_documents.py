@@ -14,10 +14,12 @@ from tests.house.files import ROOT, blocks, repository_files, table_rows
 from tidemark.captures.contract.options import BackfillConfig
 from tidemark.captures.postgres.server.config import EndpointConfig, ResourceConfig
 from tidemark.protocol.capture_file import (
+    CaptureFile,
     CommitEntry,
     ConnectorEntry,
     FoldEntry,
     SparkEntry,
+    StoreEntry,
     TableEntry,
     read_capture_file,
 )
@@ -76,10 +78,10 @@ def _options(page: Path) -> dict[str, str]:
 def test_every_key_of_the_capture_file_is_explained() -> None:
     page = DOCS / "capture-file.md"
     explained = _options(page).keys()
-    for model in (ConnectorEntry, TableEntry, CommitEntry, SparkEntry, FoldEntry):
+    for model in (ConnectorEntry, TableEntry, StoreEntry, CommitEntry, SparkEntry, FoldEntry):
         assert set(model.model_fields) <= explained, model.__name__
     headings = re.findall(r"^## `(\w+)`", page.read_text(encoding="utf-8"), re.MULTILINE)
-    assert headings == ["capture", "connector", "tables", "log", "commit", "readable_by", "spark"]
+    assert headings == list(CaptureFile.model_fields)
 
 
 def _defaults(model: type[BaseModel], prefix: str = "") -> dict[str, Any]:
