@@ -147,8 +147,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if before is not None and before != self.log.mark(position):
             raise SparkError(
                 "TM-SPK-006",
-                f"the checkpoint is at offset {position}, but {self.log.store.place}, restored from an older copy, has other "
-                "events before that offset",
+                f"the checkpoint is at offset {position}, but {self.log.store.place}, restored from an older copy, has "
+                "other events before that offset",
                 remedy="Bring the newer log back. Or start with a new checkpoint, and write all of the result again.",
             )
         return position
