@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TextIO
 
 import orjson
@@ -98,6 +99,8 @@ class JsonOutput:
 def reading(tables: Sequence[KeptTable]) -> tuple[KeptTable, str] | None:
     """A table that can be read, and the line that shows its first rows: this Python, and nothing that it lacks."""
     readable = [table for table in tables if table.rows is not None and not table.error]
+    # What opens an object store may be secret, and is in no line.
+    readable = [table for table in readable if isinstance(table.path, Path)]
     if not readable:
         return None
     # Rather one with something in it, and rather a current state than a history.

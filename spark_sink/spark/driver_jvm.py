@@ -47,6 +47,9 @@ _WHY = re.compile(
 )
 """What says why a JVM does not start, among traces and hints."""
 
+_CHATTER = b"WARNING: Using incubator modules: jdk.incubator.vector"
+"""Java says so of each JVM that Spark starts. It is no news for anybody."""
+
 _PICKED_UP = re.compile(r"^Picked up (\w+):", re.MULTILINE)
 """Names an environment variable with options for the JVM. Its value may hold a password."""
 
@@ -126,6 +129,8 @@ class _Said:
         # Where nobody reads our stderr any more, nobody reads the JVM's, which then finds its pipe closed.
         with os.fdopen(reading, "rb") as lines, suppress(OSError):
             for line in lines:
+                if line.rstrip() == _CHATTER:
+                    continue
                 with self._lock:
                     if self._held is None:
                         os.write(2, line)

@@ -23,8 +23,8 @@ PART = PlannedPart(LONG, "current", "task", 5, 15, 10, 1_234_567, 2, "one small 
 APPLIED = Applied(PART, Cost(1.25, 0.8, 1000, 20_000))
 
 
-def kept(table: str, path: Path | str = "/lake/x", kind: str = "current", **more: object) -> KeptTable:
-    return KeptTable(table, kind, Path(path), **{"way": "task", "events": 10, "rows": 2, "position": 15, **more})  # type: ignore[arg-type]
+def kept(table: str, path: Path | str = Path("/lake/x"), kind: str = "current", **more: object) -> KeptTable:
+    return KeptTable(table, kind, path, **{"way": "task", "events": 10, "rows": 2, "position": 15, **more})  # type: ignore[arg-type]
 
 
 ASIDE = kept("public.b", rows=None, events=0, behind=5, stale_seconds=77.0, error="TM-SPK-012: the key changed")
@@ -80,7 +80,9 @@ def test_json_is_one_object_and_progress_is_on_stderr() -> None:
 
 def test_what_would_steer_a_terminal_is_escaped() -> None:
     out = io.StringIO()
-    TextOutput(out, io.StringIO()).result(MaterializeReport((kept("public.a\x1b[2J\nb\u202e", "/l\x1b/é"),), 1, 1.0))
+    TextOutput(out, io.StringIO()).result(
+        MaterializeReport((kept("public.a\x1b[2J\nb\u202e", Path("/l\x1b/é")),), 1, 1.0)
+    )
     assert "public.a\\x1b[2J\\nb\\u202e" in out.getvalue()
     assert all(c.isprintable() for line in out.getvalue().split("\n") for c in line)
 
@@ -100,6 +102,7 @@ def test_the_last_line_reads_the_table_where_it_is_pasted(tmp_path: Path, folder
 def test_the_table_that_is_shown_has_rows_and_is_not_set_aside() -> None:
     assert reading([]) is None
     assert reading([ASIDE, kept("public.c", rows=None)]) is None
+    assert reading([kept("public.c", path="s3://bucket/lake/public/c/current")]) is None
     empty, history, current = kept("public.a", rows=0), kept("public.b", kind="history"), kept("public.c")
     for tables, shown_first in (
         ([ASIDE, empty, history, current], current),
