@@ -68,6 +68,7 @@ check: setup ## Run ruff, mypy, the import contracts, and see that generated doc
 	$(RUN) tests.house.protocol_documents --check
 	$(RUN) tests.house.api_page --check
 	$(RUN) tests.house.states_picture --check
+	$(RUN) tests.house.metrics_page --check
 	$(RUN) tests.house.connector_specs --check
 	$(RUN) tests.end_to_end.alterations.page --check
 

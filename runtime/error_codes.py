@@ -11,6 +11,11 @@ CODES = (
         "Name columns that the table has, and keep the key's columns.",
     ),
     manual(
+        "TM-CFG-010",
+        "The metrics cannot be served",
+        "Give metrics.listen in the capture file another address of this machine, HOST:PORT, that no other process has.",
+    ),
+    manual(
         "TM-CFG-006",
         "A file already exists",
         "Give another path, or move the file away.",

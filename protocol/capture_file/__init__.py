@@ -4,6 +4,7 @@ Importing this needs no YAML reader; reading a file does.
 """
 
 from tidemark.protocol.capture_file.error_codes import CODES
+from tidemark.protocol.capture_file.metrics_entry import MetricsEntry
 from tidemark.protocol.capture_file.model import CaptureFile, CommitEntry, ConnectorEntry, LimitsEntry, TableEntry
 from tidemark.protocol.capture_file.reading import mistakes_in, read_capture_file
 from tidemark.protocol.capture_file.spark_entry import FoldEntry, SparkEntry
@@ -16,6 +17,7 @@ __all__ = [
     "ConnectorEntry",
     "FoldEntry",
     "LimitsEntry",
+    "MetricsEntry",
     "SparkEntry",
     "StoreEntry",
     "TableEntry",

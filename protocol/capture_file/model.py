@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, PrivateAttr, model_validator
 
+from tidemark.protocol.capture_file.metrics_entry import MetricsEntry
 from tidemark.protocol.capture_file.spark_entry import SparkEntry
 from tidemark.protocol.capture_file.store_entry import StoreEntry
 from tidemark.protocol.capture_file.values import STRICT, Seconds, StoredPath
@@ -181,6 +182,7 @@ class CaptureFile(BaseModel):
     store: StoreEntry | None = None
     commit: CommitEntry = CommitEntry()
     readable_by: Literal["owner", "group", "all"] = "group"
+    metrics: MetricsEntry | None = None
     spark: SparkEntry | None = None
     _path: Path = PrivateAttr(default=Path())
 

@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -52,7 +53,8 @@ def capture(file: CaptureFileArgument, until_caught_up: UntilCaughtUpOption = Fa
     shown = LineDisplay(figures, level) if json else _terminal(figures, level) or LineDisplay(figures, level)
     # The log before the connector: a foreign or busy one is an error before anything is asked of the source.
     log = OwnedLog(settings.log_path, settings.capture, KnownLog(file))
-    display = StatusFile(settings.log_path, shown)
+    status = StatusFile(settings.log_path, shown)
+    display, metrics = _with_metrics(settings, status)
     preparation_of = partial(_preparation, display=display, log=log, until_caught_up=until_caught_up)
 
     def prepare(edited: CaptureFile) -> PreparedCapture:
@@ -60,8 +62,15 @@ def capture(file: CaptureFileArgument, until_caught_up: UntilCaughtUpOption = Fa
         with preparation.connector:
             return _prepare(preparation, edited, display)
 
-    with Interruption() as interruption, display, _LoggingTo(display), log, ThreadPoolExecutor(1) as loader:
-        display.begin()
+    with (
+        metrics,
+        Interruption() as interruption,
+        display,
+        _LoggingTo(display),
+        log,
+        ThreadPoolExecutor(1) as loader,
+    ):
+        status.begin()
         loaded = loader.submit(_load)
         preparation = preparation_of(settings)
         with preparation.connector:
@@ -79,6 +88,18 @@ def capture(file: CaptureFileArgument, until_caught_up: UntilCaughtUpOption = Fa
             f"caught up: {figures.events:,} events of {len(figures.tables)} tables "
             f"in {figures.commits} commits, in {settings.log_path}\n"
         )
+
+
+def _with_metrics(settings: CaptureFile, status: StatusFile) -> tuple[Display, AbstractContextManager[object]]:
+    """The display of a capture, and what serves its metrics where the file asks for it."""
+    if settings.metrics is None:
+        return status, nullcontext()
+    # Its library, and a server, are for those alone who ask for it.
+    from tidemark.runtime.metrics.capture_metrics import CaptureMetrics
+    from tidemark.runtime.metrics.server import MetricsServer, why_unready
+
+    metrics = CaptureMetrics(settings.capture, status, status.report)
+    return metrics, MetricsServer(settings.metrics, metrics, lambda: why_unready(status.report()))
 
 
 def _load() -> type[Supervisor]:

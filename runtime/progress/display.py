@@ -29,8 +29,8 @@ class Display(Protocol):
     def expect(self, tables: Iterable[str]) -> None:
         """These tables will be captured."""
 
-    def committed(self, commit: Commit) -> None:
-        """A commit is durable."""
+    def committed(self, commit: Commit, seconds: float) -> None:
+        """A commit is durable, so many seconds after the last of its events had come."""
 
     def __enter__(self) -> Self: ...
 

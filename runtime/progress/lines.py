@@ -65,7 +65,7 @@ class LineDisplay:
         with self._lock:
             self._figures.expect(tables)
 
-    def committed(self, commit: Commit) -> None:
+    def committed(self, commit: Commit, seconds: float) -> None:
         with self._lock:
             self._figures.committed(commit)
             self._progress(now=False)

@@ -50,7 +50,7 @@ class LiveDisplay:
         with self._lock:
             self._figures.expect(tables)
 
-    def committed(self, commit: Commit) -> None:
+    def committed(self, commit: Commit, seconds: float) -> None:
         with self._lock:
             self._figures.committed(commit)
 

@@ -74,6 +74,11 @@ class StatusFile:
             self._beating.start()
             self._write(now=True)
 
+    def report(self) -> dict[str, Any]:
+        """What the file says, as of now. From any thread."""
+        with self._lock:
+            return {**self._essential(), **self._figures.as_fields()}
+
     def log(self, line: LogLine) -> None:
         self._display.log(line)
         with self._lock:
@@ -103,8 +108,8 @@ class StatusFile:
         with self._lock:
             self._figures.expect(names)
 
-    def committed(self, commit: Commit) -> None:
-        self._display.committed(commit)
+    def committed(self, commit: Commit, seconds: float) -> None:
+        self._display.committed(commit, seconds)
         with self._lock:
             self._figures.committed(commit)
             self._health.committed()
@@ -155,13 +160,7 @@ class StatusFile:
             self._later.cancel()
             self._later = None
         self._written_at = time.monotonic()
-        essential = {
-            "pid": os.getpid(),
-            "host": socket.gethostname(),
-            "time": datetime.now(UTC).isoformat(),
-            **self._health.as_fields(),
-            "commands": self._commands,
-        }
+        essential = self._essential()
         whole = _bytes({**essential, **self._figures.as_fields()})
         try:
             # A log that disappeared must not return as a folder with only this file.
@@ -178,6 +177,15 @@ class StatusFile:
         if self._elsewhere:
             self._elsewhere = False
             _elsewhere(self._path.parent).unlink(missing_ok=True)
+
+    def _essential(self) -> dict[str, Any]:
+        return {
+            "pid": os.getpid(),
+            "host": socket.gethostname(),
+            "time": datetime.now(UTC).isoformat(),
+            **self._health.as_fields(),
+            "commands": self._commands,
+        }
 
     def _write_later(self) -> None:
         with self._lock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Self
 
@@ -17,12 +18,14 @@ class Committer:
 
     Attributes:
         descriptor: Becomes readable when a commit has ended; ``result`` makes it unreadable again.
+        seconds: How long the last commit took.
     """
 
     def __init__(self, writer: LogWriter) -> None:
         self._writer = writer
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="commit")
         self._future: Future[Commit] | None = None
+        self.seconds = 0.0
         self.descriptor, self._write = os.pipe()
 
     @property
@@ -34,8 +37,14 @@ class Committer:
         """Starts a commit. Not while another is in flight."""
         if self._future is not None:
             raise RuntimeError("a commit is already in flight")
-        self._future = self._executor.submit(self._writer.commit, batch, state, checkpoints)
+        self._future = self._executor.submit(self._commit, batch, state, checkpoints)
         self._future.add_done_callback(lambda _: os.write(self._write, b"\0"))
+
+    def _commit(self, batch: Batch, state: JsonObject, checkpoints: int) -> Commit:
+        begun = time.monotonic()
+        commit = self._writer.commit(batch, state, checkpoints)
+        self.seconds = time.monotonic() - begun
+        return commit
 
     def result(self) -> Commit:
         """Waits for the commit in flight and returns it: it is durable. Raises as ``LogWriter.commit``."""

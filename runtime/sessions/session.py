@@ -349,7 +349,7 @@ class Session:
             self.advanced = True
         self._acknowledge(commit.checkpoints)
         self._steering.committed(self._writer.state)
-        self._display.committed(commit)
+        self._display.committed(commit, self._committer.seconds)
 
     def _acknowledge(self, checkpoints: int) -> None:
         if self._opened is not None and self._opened.explicit_acknowledgements and checkpoints:

@@ -202,6 +202,7 @@ class Supervisor:
             f"{error.message}; opening it again in {delay:.1f} s from the last commit",
             code=error.code,
             remedy=error.remedy,
+            retry_seconds=round(delay, 1),
         )
 
 

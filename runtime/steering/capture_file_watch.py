@@ -117,11 +117,10 @@ class CaptureFileWatch:
             if file == self._file:
                 return
             if (file.capture, file.log_path) != (self._file.capture, self._file.log_path):
-                self._display.notice(
-                    "warning",
-                    f"{self._path}: a change of `capture` or `log` takes effect when tidemark capture is started again",
-                )
+                self._tell_later("`capture` or `log`")
                 return
+            if file.metrics != self._file.metrics:
+                self._tell_later("`metrics`")
             prepared = self._prepare(file)
         except TidemarkError as error:
             self._refuse(error)
@@ -131,6 +130,10 @@ class CaptureFileWatch:
             if self._edition is None:
                 os.write(self._write, b"\0")
             self._file, self._edition = file, Edition(file, prepared)
+
+    def _tell_later(self, what: str) -> None:
+        told = f"{self._path}: a change of {what} takes effect when tidemark capture is started again"
+        self._display.notice("warning", told)
 
     def _refuse(self, error: TidemarkError) -> None:
         passes = error.entry.policy is Policy.RETRY

@@ -18,6 +18,7 @@ from tidemark.protocol.capture_file import (
     CommitEntry,
     ConnectorEntry,
     FoldEntry,
+    MetricsEntry,
     SparkEntry,
     StoreEntry,
     TableEntry,
@@ -78,7 +79,7 @@ def _options(page: Path) -> dict[str, str]:
 def test_every_key_of_the_capture_file_is_explained() -> None:
     page = DOCS / "capture-file.md"
     explained = _options(page).keys()
-    for model in (ConnectorEntry, TableEntry, StoreEntry, CommitEntry, SparkEntry, FoldEntry):
+    for model in (ConnectorEntry, TableEntry, StoreEntry, CommitEntry, MetricsEntry, SparkEntry, FoldEntry):
         assert set(model.model_fields) <= explained, model.__name__
     headings = re.findall(r"^## `(\w+)`", page.read_text(encoding="utf-8"), re.MULTILINE)
     assert headings == list(CaptureFile.model_fields)

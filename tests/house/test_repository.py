@@ -78,7 +78,7 @@ def test_an_image_holds_the_base_without_the_command_line_and_arrow_and_its_extr
         return {re.split(r"[<>=]", requirement.partition(";")[0])[0].strip() for requirement in requirements}
 
     groups, extras = project["dependency-groups"], project["project"]["optional-dependencies"]
-    runtime_alone = {"typer", "rich", "pyyaml", "pyarrow", "obstore"}
+    runtime_alone = {"typer", "rich", "pyyaml", "pyarrow", "obstore", "prometheus-client"}
     assert names(project["project"]["dependencies"]) - names(groups["image"]) == runtime_alone
     connectors = [path.parent.name for path in ROOT.glob("connectors/*/__main__.py")]
     for name in connectors:

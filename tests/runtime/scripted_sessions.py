@@ -53,7 +53,7 @@ class Recorder:
     def expect(self, tables: Iterable[str]) -> None:
         self.tables.extend(tables)
 
-    def committed(self, commit: Commit) -> None:
+    def committed(self, commit: Commit, seconds: float) -> None:
         self.commits.append(commit)
         self.committed_something.set()
 

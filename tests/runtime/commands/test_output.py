@@ -141,7 +141,7 @@ def test_progress_off_a_terminal_is_bounded() -> None:
             fingerprint="f",
         )
         display.committed(
-            Commit(number=1, epoch=1, time=datetime.now(UTC), first_offset=0, next_offset=5, segments=[segment])
+            Commit(number=1, epoch=1, time=datetime.now(UTC), first_offset=0, next_offset=5, segments=[segment]), 0.01
         )
     first, last = (json.loads(line)["fields"] for line in stream.getvalue().splitlines())
     assert (len(first["tables"]), first["tables_left_out"]) == (MOST_TABLES, 300 - MOST_TABLES)

@@ -113,7 +113,7 @@ def test_progress_lines_come_at_most_once_a_second_and_at_the_end() -> None:
     stream = io.StringIO()
     with LineDisplay(Figures(), "info", stream) as display:
         for number in range(100):
-            display.committed(commit(number, number, 1))
+            display.committed(commit(number, number, 1), 0.01)
         display.log(LogLine(level="debug", message="too much"))
         display.log(LogLine(level="warning", message="look", fields={"slot": "s"}))
         display.notice("info", "from the runtime", code="X")
@@ -131,7 +131,7 @@ def test_progress_lines_come_at_most_once_a_second_and_at_the_end() -> None:
 def test_the_level_silences_lines() -> None:
     stream = io.StringIO()
     with LineDisplay(Figures(), "error", stream) as display:
-        display.committed(commit(1, 0, 1))
+        display.committed(commit(1, 0, 1), 0.01)
         display.log(LogLine(level="warning", message="quiet"))
         display.log(LogLine(level="error", message="loud"))
     assert [json.loads(line)["message"] for line in stream.getvalue().splitlines()] == ["loud"]
@@ -171,7 +171,7 @@ def test_log_lines_scroll_above_the_live_table() -> None:
         display.log(LogLine(level="error", message="[not markup] broken"))
         display.log(LogLine(level="debug", message="too much"))
         display.notice("warning", "again in 3 s")
-        display.committed(commit(1, 0, 17))
+        display.committed(commit(1, 0, 17), 0.01)
     assert isinstance(console.file, io.StringIO)
     text = console.file.getvalue()
     assert "[not markup] broken" in text

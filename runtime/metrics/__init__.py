@@ -1,0 +1,1 @@
+"""Figures of a running capture for monitors: metrics in the OpenMetrics format, health and readiness."""

@@ -1,0 +1,168 @@
+"""The metrics of a running capture, made of what the status file knows, and of a few counts."""
+
+from __future__ import annotations
+
+import threading
+import time
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from importlib.metadata import version
+from types import TracebackType
+from typing import Any, Self
+
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+)
+from prometheus_client.metrics_core import Metric as Family
+from prometheus_client.registry import Collector
+
+from tidemark.protocol.changelog import Commit
+from tidemark.protocol.log_lines import LogLine
+from tidemark.runtime.metrics import names
+from tidemark.runtime.metrics.names import Metric
+from tidemark.runtime.progress.display import Display, severity
+from tidemark.runtime.progress.liveness import liveness
+
+Samples = Iterable[tuple[tuple[str, ...], float]]
+
+
+class CaptureMetrics(Collector):
+    """A display that counts, and passes everything to another one. Prometheus' library asks it for all metrics.
+
+    Args:
+        capture: The name of the capture.
+        display: The other display.
+        report: What the capture's status file says now.
+    """
+
+    def __init__(self, capture: str, display: Display, report: Callable[[], dict[str, Any]]) -> None:
+        self._capture = capture
+        self._display = display
+        self._report = report
+        self._lock = threading.Lock()
+        self._events: Counter[tuple[str, ...]] = Counter()
+        self._bytes: Counter[tuple[str, ...]] = Counter()
+        self._errors: Counter[tuple[str, ...]] = Counter()
+        self._retries = 0
+        self._commits = 0
+        self._committed_at: float | None = None
+        self._buckets = [0] * (len(names.COMMIT_BUCKETS) + 1)
+        self._commit_seconds = 0.0
+
+    def log(self, line: LogLine) -> None:
+        if line.code and severity(line.level) >= severity("warning"):
+            with self._lock:
+                self._errors[line.code,] += 1
+        self._display.log(line)
+
+    def notice(self, level: str, message: str, **fields: Any) -> None:
+        with self._lock:
+            if code := fields.get("code"):
+                self._errors[str(code),] += 1
+            self._retries += "retry_seconds" in fields
+        self._display.notice(level, message, **fields)
+
+    def expect(self, tables: Iterable[str]) -> None:
+        known = list(tables)
+        with self._lock:
+            for counter in (self._events, self._bytes):
+                for labels in [labels for labels in counter if labels[0] not in known]:
+                    del counter[labels]
+        self._display.expect(known)
+
+    def committed(self, commit: Commit, seconds: float) -> None:
+        with self._lock:
+            for segment in commit.segments:
+                table = segment.collection.replace("/", ".")
+                self._events[table, "snapshot"] += segment.snapshot_rows
+                self._events[table, "log"] += segment.rows - segment.snapshot_rows
+                self._bytes[table,] += segment.size
+            self._commits += 1
+            self._committed_at = time.time()
+            self._commit_seconds += seconds
+            self._buckets[bisect_left(names.COMMIT_BUCKETS, seconds)] += 1
+        self._display.committed(commit, seconds)
+
+    def __enter__(self) -> Self:
+        self._display.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._display.__exit__(kind, error, trace)
+
+    def collect(self) -> Iterator[Family]:
+        """All metrics as of now, as Prometheus' library takes them."""
+        info = InfoMetricFamily(names.CAPTURE.name, names.CAPTURE.help, labels=())
+        info.add_metric((), {"capture": self._capture, "version": version("tidemark")})
+        yield info
+        yield from _of_report(self._report())
+        with self._lock:
+            counted = [(names.EVENTS, dict(self._events)), (names.BYTES, dict(self._bytes))]
+            errors, retries, commits = dict(self._errors), self._retries, self._commits
+            buckets, total, last = list(self._buckets), self._commit_seconds, self._committed_at
+        for metric, counts in counted:
+            yield _counter(metric, counts.items())
+        yield _counter(names.ERRORS, errors.items())
+        yield _counter(names.RETRIES, [((), retries)])
+        yield _counter(names.COMMITS, [((), commits)])
+        yield _gauge(names.LAST_COMMIT, _one(last))
+        histogram = HistogramMetricFamily(names.COMMIT_SECONDS.name, names.COMMIT_SECONDS.help, labels=())
+        below = 0
+        bounds = []
+        for bound, count in zip((*map(str, names.COMMIT_BUCKETS), "+Inf"), buckets, strict=True):
+            below += count
+            bounds.append((bound, float(below)))
+        histogram.add_metric((), bounds, total)
+        yield histogram
+
+
+def _of_report(report: dict[str, Any]) -> Iterator[Family]:
+    yield _gauge(names.LAG, _one(report["lag_seconds"]))
+    yield _gauge(names.CAUGHT_UP, _one(report["caught_up"]))
+    yield _gauge(names.SOURCE_AWAY, _one(report["away_seconds"] or 0))
+    yield _gauge(names.SILENT, _one(liveness(report).state == "connector silent"))
+    yield _gauge(names.RETAINED, _one(report["retained_bytes"]))
+    yield _gauge(names.RETAINED_LIMIT, _one(report["retained_limit"]))
+    yield _gauge(names.RETAINED_LEFT, _one(report["retained_seconds_left"]))
+    tables: dict[str, dict[str, Any]] = report["tables"]
+    read = {name: table for name, table in tables.items() if "rows_done" in table}
+    yield _gauge(names.BACKFILL_ROWS, _each(read, "rows_done"))
+    yield _gauge(names.BACKFILL_ESTIMATE, _each(read, "rows_estimated"))
+    yield _gauge(names.BACKFILL_DONE, _each(read, "done"))
+    yield _gauge(names.BACKFILL_LEFT, _each(read, "seconds_left"))
+    yield _gauge(names.TABLE_STATE, [((name, table["state"]), 1.0) for name, table in read.items()])
+    yield _gauge(
+        names.BAD_VALUES,
+        [((name, policy), count) for name, table in read.items() for policy, count in table["bad_values"].items()],
+    )
+    error = report["error"]
+    unresolved = [((error["code"],), 1.0)] if error is not None and error["passed"] is None else []
+    yield _gauge(names.UNRESOLVED, unresolved)
+
+
+def _one(value: float | None) -> Samples:
+    return [] if value is None else [((), float(value))]
+
+
+def _each(tables: dict[str, dict[str, Any]], figure: str) -> Samples:
+    return [((name,), float(table[figure])) for name, table in tables.items() if table[figure] is not None]
+
+
+def _gauge(metric: Metric, samples: Samples) -> Family:
+    return _with(GaugeMetricFamily(metric.name, metric.help, labels=metric.labels), samples)
+
+
+def _counter(metric: Metric, samples: Samples) -> Family:
+    return _with(CounterMetricFamily(metric.name, metric.help, labels=metric.labels), samples)
+
+
+def _with(family: GaugeMetricFamily | CounterMetricFamily, samples: Samples) -> Family:
+    for labels, value in samples:
+        family.add_metric(labels, value)
+    return family
