@@ -1,0 +1,48 @@
+"""The alert rules, as Prometheus' own promtool reads them, and what it says of the metrics themselves."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+from tests.missing import lacks
+from tests.runtime.scripted_sessions import Recorder
+from tidemark.runtime.metrics.capture_metrics import CaptureMetrics
+from tidemark.runtime.metrics.names import METRICS
+from tidemark.runtime.progress.status_file import StatusFile
+
+RULES = Path(__file__).parents[3] / "deploy" / "alerts" / "tidemark.rules.yaml"
+
+
+def promtool(*arguments: str, said: bytes = b"", folder: Path | None = None) -> None:
+    if shutil.which("promtool") is None:
+        pytest.skip(lacks("there is no promtool", "apt-get install prometheus"))
+    done = subprocess.run(["promtool", *arguments], input=said, cwd=folder, capture_output=True, check=False)
+    assert done.returncode == 0, (done.stdout + done.stderr).decode()
+
+
+def test_the_rules_are_right() -> None:
+    promtool("check", "rules", str(RULES))
+
+
+def test_the_alerts_fire(tmp_path: Path) -> None:
+    for file in (RULES, Path(__file__).with_name("alerts.test.yaml")):
+        shutil.copy(file, tmp_path)
+    promtool("test", "rules", "alerts.test.yaml", folder=tmp_path)
+
+
+def test_the_metrics_keep_prometheus_own_rules(tmp_path: Path) -> None:
+    status = StatusFile(tmp_path, Recorder())
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(CaptureMetrics("shop", status, status.report))
+    promtool("check", "metrics", said=generate_latest(registry))
+
+
+def test_the_rules_ask_for_metrics_that_there_are() -> None:
+    asked = set(re.findall(r"\btidemark_\w+", RULES.read_text()))
+    assert asked <= {metric.sample for metric in METRICS}
