@@ -113,8 +113,8 @@ class KeepSettings:
     """Which tables to keep from which log, and how.
 
     Attributes:
-        log: StorePlace of the change log.
-        warehouse: StorePlace of the tables.
+        log: Where the change log is.
+        warehouse: Where the tables are.
         rules: The kinds of tables to keep.
         available_now: Apply all events of the log, then end. Otherwise follow the log by the fold rule.
         fold: The fold rule.
