@@ -16,6 +16,7 @@ from tests.spark_sink.log_builder import Event, create
 from tests.spark_sink.pipeline.kept_lake import KeptLake
 from tests.spark_sink.pipeline.test_keep import Heard
 from tidemark.protocol.changelog import layout
+from tidemark.protocol.store.local import DirectoryStore
 from tidemark.spark_sink.pipeline.keep import keep
 from tidemark.spark_sink.run.report import Applied
 from tidemark.spark_sink.run.settings import FoldRule, VacuumRule
@@ -28,8 +29,15 @@ class Looked:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.at: list[Path] = []
-        for place, name in ((Path, "read_bytes"), (os, "listdir"), (os, "scandir")):
-            monkeypatch.setattr(place, name, self._noting(getattr(place, name)))
+        for name in ("listdir", "scandir"):
+            monkeypatch.setattr(os, name, self._noting(getattr(os, name)))
+        read = DirectoryStore.read
+
+        def noted(store: DirectoryStore, path: str, *more: Any) -> bytes:
+            self.at.append(store.root / path)
+            return read(store, path, *more)
+
+        monkeypatch.setattr(DirectoryStore, "read", noted)
 
     def _noting(self, look: Callable[..., Any]) -> Callable[..., Any]:
         def noted(path: Any, *more: Any) -> Any:
