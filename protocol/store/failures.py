@@ -15,6 +15,9 @@ _LONGEST = 300
 _CODE = re.compile(r"<Code>([^<]{1,100})</Code>")
 _MESSAGE = re.compile(r"<Message>([^<]{1,200})</Message>")
 _STATUS = re.compile(r"\b(?:status|response)\D{0,20}([45]\d\d)\b", re.IGNORECASE)
+_BEHIND_THE_END = "416"
+"""The status of a range that begins behind the end of its object (RFC 9110)."""
+
 _URL = re.compile(r"\b[a-z]+://[^\s)\"']+", re.IGNORECASE)
 _CAUSE = re.compile(
     r"(?:Connection refused|timed out|timeout|dns error|connection reset|connection closed)", re.IGNORECASE
@@ -37,7 +40,9 @@ def as_os_errors(where: str) -> Iterator[None]:
     except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
         raise PermissionError(errno.EACCES, f"the store refuses it: {_reason(str(error))}", where) from None
     except (exceptions.BaseError, OSError, ValueError) as error:
-        raise OSError(errno.EIO, _reason(str(error)), where) from None
+        behind = _STATUS.search(str(error))
+        number = errno.ERANGE if behind is not None and behind[1] == _BEHIND_THE_END else errno.EIO
+        raise OSError(number, _reason(str(error)), where) from None
 
 
 def _reason(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from tidemark.protocol.store.failures import as_os_errors
 from tidemark.protocol.store.store import Entry, Store, Upload
 
 if TYPE_CHECKING:
+    from obstore import GetOptions
     from obstore.store import ObjectStore as Client
 
 PART_BYTES = 8 * 1024 * 1024
@@ -43,15 +45,20 @@ class ObjectStore(Store):
         return f"{self.place}/{path}" if path else self.place
 
     def read(self, path: str, start: int = 0, length: int | None = None) -> bytes:
-        with as_os_errors(self.where(path)):
-            if not start and length is None:
-                return bytes(obstore.get(self.client, path).bytes())
-            if length == 0:
-                return b""
-            # A range may begin behind the end, which stores refuse in ways of their own.
-            size = obstore.head(self.client, path)["size"]
-            end = size if length is None else min(size, start + length)
-            return bytes(obstore.get_range(self.client, path, start=start, end=end)) if start < end else b""
+        if length == 0:
+            # No range of no bytes can be asked for.
+            self.size(path)
+            return b""
+        try:
+            with as_os_errors(self.where(path)):
+                if length is not None:
+                    return bytes(obstore.get_range(self.client, path, start=start, length=length))
+                options: GetOptions = {"range": {"offset": start}} if start else {}
+                return bytes(obstore.get(self.client, path, options=options).bytes())
+        except OSError as error:
+            if error.errno != errno.ERANGE:
+                raise
+            return b""
 
     def exists(self, path: str) -> bool:
         try:

@@ -8,8 +8,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import version
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from prometheus_client.metrics_core import (
     CounterMetricFamily,
@@ -24,13 +23,13 @@ from tidemark.protocol.changelog import Commit
 from tidemark.protocol.log_lines import LogLine
 from tidemark.runtime.metrics import names
 from tidemark.runtime.metrics.names import Metric
-from tidemark.runtime.progress.display import Display, severity
+from tidemark.runtime.progress.display import Display, Passing, severity
 from tidemark.runtime.progress.liveness import liveness
 
 Samples = Iterable[tuple[tuple[str, ...], float]]
 
 
-class CaptureMetrics(Collector):
+class CaptureMetrics(Passing, Collector):
     """A display that counts, and passes everything to another one. Prometheus' library asks it for all metrics.
 
     Args:
@@ -40,8 +39,8 @@ class CaptureMetrics(Collector):
     """
 
     def __init__(self, capture: str, display: Display, report: Callable[[], dict[str, Any]]) -> None:
+        super().__init__(display)
         self._capture = capture
-        self._display = display
         self._report = report
         self._lock = threading.Lock()
         self._events: Counter[tuple[str, ...]] = Counter()
@@ -57,14 +56,14 @@ class CaptureMetrics(Collector):
         if line.code and severity(line.level) >= severity("warning"):
             with self._lock:
                 self._errors[line.code,] += 1
-        self._display.log(line)
+        super().log(line)
 
     def notice(self, level: str, message: str, **fields: Any) -> None:
         with self._lock:
             if code := fields.get("code"):
                 self._errors[str(code),] += 1
             self._retries += "retry_seconds" in fields
-        self._display.notice(level, message, **fields)
+        super().notice(level, message, **fields)
 
     def expect(self, tables: Iterable[str]) -> None:
         known = list(tables)
@@ -72,7 +71,7 @@ class CaptureMetrics(Collector):
             for counter in (self._events, self._bytes):
                 for labels in [labels for labels in counter if labels[0] not in known]:
                     del counter[labels]
-        self._display.expect(known)
+        super().expect(known)
 
     def committed(self, commit: Commit, seconds: float) -> None:
         with self._lock:
@@ -85,16 +84,7 @@ class CaptureMetrics(Collector):
             self._committed_at = time.time()
             self._commit_seconds += seconds
             self._buckets[bisect_left(names.COMMIT_BUCKETS, seconds)] += 1
-        self._display.committed(commit, seconds)
-
-    def __enter__(self) -> Self:
-        self._display.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._display.__exit__(kind, error, trace)
+        super().committed(commit, seconds)
 
     def collect(self) -> Iterator[Family]:
         """All metrics as of now, as Prometheus' library takes them."""

@@ -37,3 +37,31 @@ class Display(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
+
+
+class Passing:
+    """A display that passes everything to another one. Whatever else it does, its own methods do before or after."""
+
+    def __init__(self, display: Display) -> None:
+        self._display = display
+
+    def log(self, line: LogLine) -> None:
+        self._display.log(line)
+
+    def notice(self, level: str, message: str, **fields: Any) -> None:
+        self._display.notice(level, message, **fields)
+
+    def expect(self, tables: Iterable[str]) -> None:
+        self._display.expect(tables)
+
+    def committed(self, commit: Commit, seconds: float) -> None:
+        self._display.committed(commit, seconds)
+
+    def __enter__(self) -> Self:
+        self._display.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._display.__exit__(kind, error, trace)

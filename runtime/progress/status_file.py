@@ -19,7 +19,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import orjson
 
@@ -27,7 +27,7 @@ from tidemark.protocol.changelog import Commit
 from tidemark.protocol.changelog.layout import HEADER
 from tidemark.protocol.log_lines import LogLine
 from tidemark.runtime.changelog.files.storage import temporary_name
-from tidemark.runtime.progress.display import Display
+from tidemark.runtime.progress.display import Display, Passing
 from tidemark.runtime.progress.failures import failure_of
 from tidemark.runtime.progress.figures import Figures
 from tidemark.runtime.progress.health import Health
@@ -50,12 +50,12 @@ BLOCK = 4096
 """The file's size is a multiple of this, with the same amount spare: its content can be replaced on a full disk."""
 
 
-class StatusFile:
+class StatusFile(Passing):
     """A display that writes the file, and passes everything to another display."""
 
     def __init__(self, root: Path, display: Display, beat_seconds: float = BEAT_SECONDS) -> None:
+        super().__init__(display)
         self._path = root / STATUS_FILE
-        self._display = display
         self._beat_seconds = beat_seconds
         self._figures = Figures()
         self._health = Health()
@@ -80,7 +80,7 @@ class StatusFile:
             return {**self._essential(), **self._figures.as_fields()}
 
     def log(self, line: LogLine) -> None:
-        self._display.log(line)
+        super().log(line)
         with self._lock:
             self._health.heard(line)
             self._note_command(line)
@@ -96,7 +96,7 @@ class StatusFile:
                 del self._commands[old]
 
     def notice(self, level: str, message: str, **fields: Any) -> None:
-        self._display.notice(level, message, **fields)
+        super().notice(level, message, **fields)
         if code := fields.get("code"):
             with self._lock:
                 self._health.failed(str(code), message, str(fields.get("remedy", "")))
@@ -104,20 +104,16 @@ class StatusFile:
 
     def expect(self, tables: Iterable[str]) -> None:
         names = list(tables)
-        self._display.expect(names)
+        super().expect(names)
         with self._lock:
             self._figures.expect(names)
 
     def committed(self, commit: Commit, seconds: float) -> None:
-        self._display.committed(commit, seconds)
+        super().committed(commit, seconds)
         with self._lock:
             self._figures.committed(commit)
             self._health.committed()
             self._write(now=False)
-
-    def __enter__(self) -> Self:
-        self._display.__enter__()
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -129,7 +125,7 @@ class StatusFile:
             else:
                 self._health.ended("caught up" if error is None else "stopped")
             self._write(now=True)
-        self._display.__exit__(kind, error, trace)
+        super().__exit__(kind, error, trace)
 
     def _beat(self) -> None:
         while not self._over.wait(min(LOOK_SECONDS, self._beat_seconds)):

@@ -1,6 +1,6 @@
 """The whole way of a first capture: from rows in a database to committed segments, against what anyone can type.
 
-    python -m benchmarks.source.first_capture [--server mariadb] [--rows 1000000] [--rounds 3] [--readers 1]
+    python -m benchmarks.capture.first_capture [--server mariadb] [--rows 1000000] [--rounds 3] [--readers 1]
 
 By hand it is two lines: ``COPY … TO STDOUT (FORMAT csv)`` by psql, or ``mariadb --quick --batch``, read by pyarrow.csv
 with a schema, and written as Parquet with zstd. Ours is ``tidemark capture --until-caught-up``, with batches of columns

@@ -1,6 +1,6 @@
 """What it costs to start: each request as a process, and a capture until its first row is in the log.
 
-    python -m benchmarks.source.start [--runs 9]
+    python -m benchmarks.capture.start [--runs 9]
 
 Processor time is that of our processes, without the server's. The table has one row, so that reading it takes no time.
 """

@@ -1,6 +1,6 @@
 """The whole way of changes: from PostgreSQL's log to committed segments, against the server's own client.
 
-    python -m benchmarks.source.changes [--changes 500000] [--each 1000] [--rounds 3]
+    python -m benchmarks.capture.changes [--changes 500000] [--each 1000] [--rounds 3]
 
 ``pg_recvlogical`` writes what the walsender sends to a file, and decodes nothing. Ours is ``tidemark capture
 --until-caught-up``, with batches of columns and with lines, of a table of ten columns whose rows are updated, so many
@@ -22,8 +22,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
+from benchmarks.capture.first_capture import capture_until_caught_up
 from benchmarks.processor_time import Spent, spent
-from benchmarks.source.first_capture import capture_until_caught_up
 from benchmarks.source.postgres_server import config, published_table
 from tidemark.demo.servers.postgres_server import PostgresServer
 from tidemark.protocol.batches import ARROW

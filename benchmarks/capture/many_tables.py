@@ -1,6 +1,6 @@
 """Many small tables: what one costs ``check``, ``plan`` and ``capture --until-caught-up``, with each kind of database.
 
-    python -m benchmarks.source.many_tables [--server postgres mariadb mysql] [--tables 100 1000 4000] [--limit 10]
+    python -m benchmarks.capture.many_tables [--server postgres mariadb mysql] [--tables 100 1000 4000] [--limit 10]
 
 Whole commands are timed, the start of their processes included, on tables with two rows each. A table more may not cost
 more than ``--limit`` milliseconds between the smallest and the largest number of tables, whatever the number: otherwise
