@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from pydantic import BaseModel, Field, model_validator
 
+from tidemark.protocol.capture_file.stated_secrets import Found, in_environment, in_file
 from tidemark.protocol.capture_file.values import STRICT
 from tidemark.protocol.errors import UsageError
 from tidemark.protocol.store.settings import StoreSettings
@@ -23,7 +23,7 @@ class Secret(BaseModel):
     model_config = STRICT
 
     env: str | None = None
-    file: Path | None = None
+    file: str | None = None
 
     @model_validator(mode="after")
     def _one(self) -> Secret:
@@ -31,15 +31,12 @@ class Secret(BaseModel):
             raise ValueError("give either env or file")
         return self
 
-    def value(self, folder: Path) -> str | None:
-        """The value; None if it cannot be read."""
+    def found(self, folder: Path, place: str) -> Found:
+        """The value, or why there is none."""
         if self.env is not None:
-            return os.environ.get(self.env)
+            return in_environment(self.env, place)
         assert self.file is not None, "one of both is given"
-        try:
-            return (folder / self.file).read_text().removesuffix("\n")
-        except (OSError, UnicodeDecodeError):
-            return None
+        return in_file(self.file, folder, place)
 
 
 class StoreEntry(BaseModel):
@@ -73,10 +70,11 @@ class StoreEntry(BaseModel):
         missing = []
         for name in ("endpoint", "region", "access_key_id", "secret_access_key", "session_token"):
             value: str | Secret | None = getattr(self, name)
-            found[name] = value.value(folder) if isinstance(value, Secret) else value
-            if isinstance(value, Secret) and found[name] is None:
-                where = f"environment variable {value.env}" if value.env else f"file {value.file}"
-                missing.append(f"store.{name}: {where} cannot be read")
+            if isinstance(value, Secret):
+                found[name], complaint = value.found(folder, f"store.{name}")
+                missing += [complaint] if complaint and found[name] is None else []
+            else:
+                found[name] = value
         if missing:
             raise UsageError("TM-CFG-003", "; ".join(missing))
         return StoreSettings(allow_http=self.allow_http, **found)

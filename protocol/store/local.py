@@ -114,14 +114,7 @@ class DirectoryStore(Store):
                 self._durable.add(folder)
                 folder = _folder(folder)
                 folders.add(folder)
-        everything = [self.where(path) for path in (*paths, *folders)]
-        if len(everything) <= 2:
-            for path in everything:
-                _sync(path)
-            return
-        with ThreadPoolExecutor(_SYNC_THREADS, thread_name_prefix="sync") as pool:
-            for _ in pool.map(_sync, everything):
-                pass
+        sync_all([self.where(path) for path in (*paths, *folders)])
 
     @contextmanager
     def _unfinished(self, path: str, data: bytes) -> Iterator[str]:
@@ -130,7 +123,7 @@ class DirectoryStore(Store):
         folder = _folder(path)
         temporary = self.where(f"{folder}/{unfinished_name()}" if folder else unfinished_name())
         try:
-            with open(temporary, "xb") as file:  # noqa: PTH123
+            with _naming(self.where(path)), open(temporary, "xb") as file:  # noqa: PTH123
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
@@ -168,13 +161,15 @@ class _FileUpload(Upload):
     def write(self, data: bytes | bytearray | memoryview) -> int:
         rest = memoryview(data).cast("B")
         size = rest.nbytes
-        while rest:
-            rest = rest[self._file.write(rest) :]
+        with _naming(self._path):
+            while rest:
+                rest = rest[self._file.write(rest) :]
         self._size += size
         return size
 
     def finish(self) -> int:
-        self._file.close()
+        with _naming(self._path):
+            self._file.close()
         return self._size
 
     def discard(self) -> None:
@@ -196,9 +191,30 @@ def _folder(path: str) -> str:
     return path.rpartition("/")[0]
 
 
+def sync_all(paths: Sequence[str]) -> None:
+    """Syncs files and folders, several at once where there are many. Raises ``OSError``, which names the file."""
+    if len(paths) <= 2:
+        for path in paths:
+            _sync(path)
+        return
+    with ThreadPoolExecutor(_SYNC_THREADS, thread_name_prefix="sync") as pool:
+        for _ in pool.map(_sync, paths):
+            pass
+
+
 def _sync(path: str) -> None:
-    file = os.open(path, os.O_RDONLY)
+    with _naming(path):
+        file = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(file)
+        finally:
+            os.close(file)
+
+
+@contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """An error over an open file does not say which it was."""
     try:
-        os.fsync(file)
-    finally:
-        os.close(file)
+        yield
+    except OSError as error:
+        raise type(error)(error.errno, error.strerror, path) from None

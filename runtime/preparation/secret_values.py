@@ -5,12 +5,12 @@ They are resolved only when a connector is about to be started, and are never wr
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tidemark.protocol.capture_file.stated_secrets import in_environment, in_file
 from tidemark.protocol.errors import UsageError
 from tidemark.runtime.connector.secrets import SHORTEST
 
@@ -62,10 +62,9 @@ class _Resolver:
     def value(self, value: Any, place: str, *, secret: bool) -> Any:
         match value:
             case {"env": str(name)} if len(value) == 1:
-                complaint = f"{place}: the environment variable {name} is not set"
-                return self._found(os.environ.get(name), complaint, place, named=secret)
+                return self._found(*in_environment(name, place), place, named=secret)
             case {"file": str(name)} if len(value) == 1:
-                return self._found(*self._read(name, place), place, named=secret)
+                return self._found(*in_file(name, self._folder, place), place, named=secret)
             case dict():
                 return {
                     name: self.value(part, f"{place}.{name}", secret=bool(_SECRET_NAME.search(str(name))))
@@ -83,14 +82,3 @@ class _Resolver:
             return ""
         self.secrets.add(secret, place, named=named)
         return secret
-
-    def _read(self, name: str, place: str) -> tuple[str | None, str]:
-        try:
-            text = (self._folder / Path(name).expanduser()).read_text("utf-8")
-        except OSError as error:
-            return None, f"{place}: the file {name} cannot be read ({error.strerror})"
-        except UnicodeDecodeError:
-            return None, f"{place}: the file {name} is not UTF-8 text"
-        except (RuntimeError, ValueError):  # no such home directory; a NUL
-            return None, f"{place}: {name!r} is not the path of a file"
-        return text.removesuffix("\n").removesuffix("\r"), ""

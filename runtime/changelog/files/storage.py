@@ -10,15 +10,12 @@ import errno
 import fcntl
 import os
 from collections.abc import Collection, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
 from tidemark.protocol.errors import ChangeLogError
-
-_SYNC_THREADS = 8
-"""Files synced at once: a journalling file system commits them together."""
+from tidemark.protocol.store.local import sync_all
 
 
 @contextmanager
@@ -48,7 +45,7 @@ def make_folder(path: Path, *, durably: bool = True) -> None:
             except FileExistsError:
                 raise NotADirectoryError(errno.ENOTDIR, f"{folder} is a file") from None
             if durably:
-                _sync(folder.parent)
+                sync([], [folder.parent])
 
 
 def create(path: Path) -> None:
@@ -101,7 +98,7 @@ def _unfinished(path: Path, data: bytes, epoch: int = 0) -> Iterator[Path]:
             yield temporary
         finally:
             temporary.unlink(missing_ok=True)
-        _sync(path.parent)
+        sync([], [path.parent])
 
 
 def temporary_name(epoch: int = 0) -> str:
@@ -120,14 +117,10 @@ def temporary_epoch(name: str) -> int | None:
 
 def sync(paths: Collection[Path], folders: Collection[Path] = ()) -> None:
     """Makes files durable, the folders that name them, and more folders."""
-    everything = [*paths, *{*folders, *(path.parent for path in paths)}]
-    if len(everything) <= 2:
-        for path in everything:
-            _sync(path)
-        return
-    with ThreadPoolExecutor(_SYNC_THREADS, thread_name_prefix="sync") as pool:
-        for _ in pool.map(_sync, everything):
-            pass
+    try:
+        sync_all([str(path) for path in (*paths, *{*folders, *(path.parent for path in paths)})])
+    except OSError as error:
+        raise ChangeLogError("TM-LOG-008", f"cannot write {error.filename}: {error.strerror}") from error
 
 
 def remove(path: Path) -> None:
@@ -183,15 +176,6 @@ class WriterLock:
         """Releases the lock, once. The file stays: otherwise two processes could lock two files of one name."""
         file, self._file = self._file, -1
         if file >= 0:
-            os.close(file)
-
-
-def _sync(path: Path) -> None:
-    with writing(path):
-        file = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(file)
-        finally:
             os.close(file)
 
 

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,7 @@ from tests.runtime.changelog.shop import (
 from tidemark.protocol.changelog import ChangeLog, layout
 from tidemark.protocol.changelog.layout import SUMMARY_EVERY
 from tidemark.protocol.errors import ChangeLogError
+from tidemark.protocol.store.local import sync_all
 from tidemark.runtime.changelog.files import storage
 from tidemark.runtime.changelog.writer import LogWriter
 
@@ -386,13 +388,13 @@ def test_the_folders_of_segments_are_durable_before_a_commit_names_them(
 ) -> None:
     """Also those that an earlier writer made, which may have ended before it had made them durable."""
     synced: list[Path] = []
-    sync, publish = storage._sync, storage.publish
+    publish = storage.publish
 
-    def noted(path: Path) -> None:
-        synced.append(path)
-        sync(path)
+    def noted(paths: Sequence[str]) -> None:
+        synced.extend(map(Path, paths))
+        sync_all(paths)
 
-    monkeypatch.setattr(storage, "_sync", noted)
+    monkeypatch.setattr(storage, "sync_all", noted)
 
     def commit(log: LogWriter, *collections: str) -> set[Path]:
         """The folders that are durable when the commit is published."""
