@@ -105,16 +105,10 @@ class DirectoryStore(Store):
         return _FileUpload(self.where(path))
 
     def sync(self, paths: Collection[str]) -> None:
-        folders: set[str] = set()
-        for path in paths:
-            folder = _folder(path)
-            folders.add(folder)
-            # An earlier process may have made a folder and ended before it was durable.
-            while folder and folder not in self._durable:
-                self._durable.add(folder)
-                folder = _folder(folder)
-                folders.add(folder)
-        sync_all([self.where(path) for path in (*paths, *folders)])
+        folders = {_folder(path) for path in paths}
+        new = self._not_durable(folders)
+        sync_all([self.where(path) for path in (*paths, *folders.union(map(_folder, new)))])
+        self._durable |= new
 
     @contextmanager
     def _unfinished(self, path: str, data: bytes) -> Iterator[str]:
@@ -131,25 +125,36 @@ class DirectoryStore(Store):
         finally:
             with suppress(FileNotFoundError):
                 os.unlink(temporary)  # noqa: PTH108
-        self._sync_folder(folder)
+        new = self._not_durable({folder})
+        sync_all([self.where(each) for each in {folder}.union(map(_folder, new))])
+        self._durable |= new
 
-    def _sync_folder(self, folder: str) -> None:
-        """Makes the names in a folder durable, and those of the folders above that are not known to be."""
-        _sync(self.where(folder))
-        while folder and folder not in self._durable:
-            self._durable.add(folder)
-            folder = _folder(folder)
-            _sync(self.where(folder))
+    def _not_durable(self, folders: Collection[str]) -> set[str]:
+        """Which of some folders, and of those above them, are not known to be named durably.
+
+        An earlier process may have made a folder and ended before it was.
+        """
+        new: set[str] = set()
+        for folder in folders:
+            while folder and folder not in new and folder not in self._durable:
+                new.add(folder)
+                folder = _folder(folder)
+        return new
 
     def _make_folder(self, path: str) -> None:
-        """Makes the folder of a file, and those above it."""
+        """Makes the folder of a file, and those above it. What is above the store is durable at once."""
         folder = Path(self.where(_folder(path)))
-        if folder.is_dir():
-            return
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except FileExistsError:
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from None
+        missing = []
+        while not folder.is_dir():
+            missing.append(folder)
+            folder = folder.parent
+        for folder in reversed(missing):
+            try:
+                folder.mkdir(exist_ok=True)
+            except FileExistsError:
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from None
+            if folder == self.root or folder in self.root.parents:
+                _sync(str(folder.parent))
 
 
 class _FileUpload(Upload):

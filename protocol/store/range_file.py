@@ -11,7 +11,7 @@ from tidemark.protocol.store.store import Store
 
 
 def parquet_source(store: Store, path: str) -> str | pa.PythonFile:
-    """A file as ``pyarrow.parquet.ParquetFile`` takes it. Raises ``OSError`` for one that is not in an object store."""
+    """A file as ``pyarrow.parquet.ParquetFile`` takes it. Raises ``OSError`` where an object store has none."""
     return store.where(path) if store.directory is not None else pa.PythonFile(RangeFile(store, path), "r")
 
 

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
 from typing import Any, Self
 
 from prometheus_client.exposition import choose_encoder
@@ -61,10 +62,17 @@ class MetricsServer:
 
 
 def _server(entry: MetricsEntry) -> type[ThreadingHTTPServer]:
+    everywhere = not entry.host and socket.has_dualstack_ipv6()
+
     class Server(ThreadingHTTPServer):
-        address_family = socket.AF_INET6 if ":" in entry.host else socket.AF_INET
+        address_family = socket.AF_INET6 if everywhere or ":" in entry.host else socket.AF_INET
         daemon_threads = True
         block_on_close = False
+
+        def server_bind(self) -> None:
+            if everywhere:
+                self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+            TCPServer.server_bind(self)  # HTTPServer's own asks for the machine's name, which may take long.
 
         def handle_error(self, request: object, client_address: object) -> None:
             """A client that went away is no news."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -118,6 +120,31 @@ def test_unfinished_files_of_a_directory_are_not_listed(tmp_path: Path) -> None:
     store.create("a", b"")
     (tmp_path / ".0123456789abcdef.tmp").write_bytes(b"unfinished")
     assert [entry.path for entry in store.list("")] == ["a"]
+
+
+def test_a_folder_counts_as_durable_once_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = opened(tmp_path / "store")
+    synced: list[Path] = []
+    sync, broken = os.fsync, [tmp_path / "store" / "data"]
+
+    def noted(descriptor: int) -> None:
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        if path in broken:
+            raise OSError(errno.EIO, "it cannot be synced")
+        synced.append(path)
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    store.upload("data/shop/a").finish()
+    with pytest.raises(OSError, match="it cannot be synced") as caught:
+        store.sync(["data/shop/a"])
+    assert caught.value.filename == store.where("data")
+    assert tmp_path in synced, "the store's own name"
+    broken.clear()
+    for expected in (["", "data", "data/shop", "data/shop/a"], ["data/shop", "data/shop/a"]):
+        synced.clear()
+        store.sync(["data/shop/a"])
+        assert sorted(synced) == [tmp_path / "store" / name for name in expected]
 
 
 def test_a_create_whose_answer_was_lost_has_succeeded(server: S3Server) -> None:

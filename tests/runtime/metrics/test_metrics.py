@@ -177,6 +177,12 @@ def test_a_client_that_says_nothing_keeps_nobody(metrics: CaptureMetrics, status
         assert ask(server.port, "/healthz")[0] == 200
 
 
+def test_all_addresses_of_the_machine(metrics: CaptureMetrics, status: StatusFile) -> None:
+    with serving(metrics, status, listen=":0") as server:
+        for host in ("127.0.0.1", *(["::1"] if socket.has_dualstack_ipv6() else [])):
+            assert ask(server.port, "/healthz", host=host)[0] == 200
+
+
 def test_an_address_that_is_taken(metrics: CaptureMetrics, status: StatusFile) -> None:
     with serving(metrics, status) as server:
         entry = MetricsEntry(listen=f"127.0.0.1:{server.port}")
