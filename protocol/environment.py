@@ -29,6 +29,10 @@ RETAINED = "TIDEMARK_RETAINED"
 """``validate`` only tells, by a status line, what log the source retains for the capture, and by lines of the level
 error, why the capture could not resume."""
 
+REMOVE = "TIDEMARK_REMOVE"
+"""``validate`` only tells what the capture made at the source, and ``apply`` removes it: see
+``tidemark.protocol.removal``."""
+
 PLAN = "TIDEMARK_PLAN"
 """The answer to ``validate`` also has a plan: see ``tidemark.protocol.plan``."""
 

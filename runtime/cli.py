@@ -22,6 +22,7 @@ from tidemark.runtime.commands.log import log_commands
 from tidemark.runtime.commands.materialize import materialize
 from tidemark.runtime.commands.plan import plan
 from tidemark.runtime.commands.printing import tell_failure
+from tidemark.runtime.commands.remove import remove
 from tidemark.runtime.commands.status import status
 from tidemark.runtime.commands.steer import backfill, pause, priority, resume
 from tidemark.runtime.commands.tail import tail
@@ -78,6 +79,7 @@ app.command(rich_help_panel="Steer")(pause)
 app.command(rich_help_panel="Steer")(resume)
 app.command(rich_help_panel="Steer")(backfill)
 app.command(rich_help_panel="Steer")(priority)
+app.command(rich_help_panel="Steer")(remove)
 app.command(rich_help_panel="Look")(status)
 app.command(rich_help_panel="Look")(tail)
 app.add_typer(log_commands, name="log", rich_help_panel="Look")

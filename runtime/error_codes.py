@@ -16,6 +16,11 @@ CODES = (
         "Give metrics.listen in the capture file another address of this machine, HOST:PORT, that no other process has.",
     ),
     manual(
+        "TM-CFG-011",
+        "There is nobody to ask",
+        "Read the list above. Add --yes to remove without a question.",
+    ),
+    manual(
         "TM-CFG-006",
         "A file already exists",
         "Give another path, or move the file away.",
@@ -122,6 +127,11 @@ CODES = (
         "A table has changed so that it must be read again, and the connector cannot be asked to",
         "Count 'backfill' in the table's entry in the capture file up. Its events of the meantime are in the log, in no "
         "table of its rows.",
+    ),
+    manual(
+        "TM-RUN-021",
+        "The connector does not say what it made",
+        "'tidemark remove' needs one of this project's connectors, of this version. Drop by hand what another made.",
     ),
     manual(
         "TM-LOG-005",

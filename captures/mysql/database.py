@@ -35,6 +35,7 @@ from tidemark.protocol.messages import Binding, DiscoveredBinding, JsonObject
 if TYPE_CHECKING:
     from tidemark.captures.contract.source import RetainedLog
     from tidemark.captures.mysql.source import MysqlSource
+    from tidemark.protocol.removal import MadeObject
 
 logger = logging.getLogger(__name__)
 
@@ -93,6 +94,15 @@ class MysqlDatabase(TableDatabase[EndpointConfig, ResourceConfig, Session]):
 
         cursor = self._state.get("cursor")
         return retained_from(session, parse_position(str(cursor))) if cursor else RetainedLog(None)
+
+    def made(self, session: Session, endpoint: EndpointConfig) -> list[MadeObject]:
+        from tidemark.captures.mysql.chunks.watermark_table import made_objects
+
+        return made_objects(session, endpoint)
+
+    def run(self, session: Session, statement: str, what: str) -> None:
+        with asking(what):
+            session.rows(statement)
 
     def source(self) -> type[MysqlSource]:
         from tidemark.captures.mysql.source import MysqlSource

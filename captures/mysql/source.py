@@ -17,13 +17,14 @@ from tidemark.captures.contract.chunk_rows import ChunkHead
 from tidemark.captures.contract.errors import TableAltered, TableAway
 from tidemark.captures.contract.log import silence_limit
 from tidemark.captures.contract.source import OpenedTable, Regained, RetainedLog, ScanMethod, never
-from tidemark.captures.mysql.chunks.fence import ServerFence, ensure_watermark_table, fence_taker
+from tidemark.captures.mysql.chunks.fence import ServerFence, fence_taker
 from tidemark.captures.mysql.chunks.opened_reader import PACKAGES, open_reader
 from tidemark.captures.mysql.chunks.reader import SelectChunkReader
 from tidemark.captures.mysql.chunks.scan_target import ScanTarget
 from tidemark.captures.mysql.chunks.snapshot_scan import SnapshotScan
 from tidemark.captures.mysql.chunks.snapshot_scans import SnapshotScans
 from tidemark.captures.mysql.chunks.split_points import split
+from tidemark.captures.mysql.chunks.watermark_table import ensure_watermark_table
 from tidemark.captures.mysql.log.connection import LIMITS, BinlogConnection, StreamLimits
 from tidemark.captures.mysql.log.resumption import continued, end_position, retained_from, server_identity
 from tidemark.captures.mysql.log.stream import BinlogLog

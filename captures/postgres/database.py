@@ -41,6 +41,7 @@ from tidemark.protocol.messages import Binding, DiscoveredBinding, JsonObject
 if TYPE_CHECKING:
     from tidemark.captures.contract.source import RetainedLog
     from tidemark.captures.postgres.source import PostgresSource
+    from tidemark.protocol.removal import MadeObject
 
 logger = logging.getLogger(__name__)
 
@@ -103,6 +104,15 @@ class PostgresDatabase(TableDatabase[EndpointConfig, ResourceConfig, psycopg.Con
 
         cursor = self._state.get("cursor")
         return Retention(endpoint).retained(session, parse_lsn(str(cursor)) if cursor else 0, "")
+
+    def made(self, session: psycopg.Connection, endpoint: EndpointConfig) -> list[MadeObject]:
+        from tidemark.captures.postgres.server.made_objects import made_objects
+
+        return made_objects(session, endpoint, self._owner, self._state)
+
+    def run(self, session: psycopg.Connection, statement: str, what: str) -> None:
+        with asking(what):
+            session.execute(statement.encode())
 
     def validate(self, config: JsonObject, bindings: Sequence[Binding]) -> list[list[str]]:
         return despite_deadlocks(partial(super().validate, config, bindings))

@@ -14,9 +14,11 @@ import orjson
 from tidemark.captures.server.table_database import Database, DatabaseFactory
 from tidemark.captures.tables.collection import check_keys
 from tidemark.protocol.codec import encode, request_of
-from tidemark.protocol.environment import KNOWN_STATE, PLAN, RETAINED, is_on
+from tidemark.protocol.environment import KNOWN_STATE, PLAN, REMOVE, RETAINED, is_on
 from tidemark.protocol.errors import ProtocolError
 from tidemark.protocol.messages import (
+    Applied,
+    Apply,
     Binding,
     Discover,
     Discovered,
@@ -52,10 +54,18 @@ def _response(make: DatabaseFactory, request: Request) -> Message:
         if is_on(RETAINED):
             database.tell_retained(config)
             return Validated(bindings=[])
+        if is_on(REMOVE):
+            database.tell_made(config)
+            return Validated(bindings=[])
         paths = database.validate(config, request.bindings)
         if is_on(PLAN):
             _plan(database, config, request.bindings)
         return Validated(bindings=[ValidatedBinding(resource_path=path) for path in paths])
+    if isinstance(request, Apply):
+        database = make()
+        spec = request.capture
+        database.remove_made(database.with_names(spec.config, spec.name, known_state()))
+        return Applied()
     raise ProtocolError("TM-PRO-004", f"{request.kind} was sent before open")
 
 

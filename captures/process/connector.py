@@ -15,7 +15,7 @@ import orjson
 from tidemark.captures.engine.output import Output
 from tidemark.captures.engine.request_lines import RequestLines
 from tidemark.captures.readers.memory import bound_freed_memory
-from tidemark.protocol.environment import REQUEST
+from tidemark.protocol.environment import REMOVE, REQUEST, is_on
 from tidemark.protocol.errors import ConnectorError, TidemarkError
 from tidemark.protocol.extras import missing_extra
 from tidemark.protocol.logs import log_failure, log_to_stderr
@@ -104,7 +104,7 @@ def serve(database: DatabaseFactory, folder: Path, requests: RequestLines, outpu
         kind, fields = request
         if kind == "spec":
             output.message(spec(folder))
-        elif kind == "apply":
+        elif kind == "apply" and not is_on(REMOVE):
             output.message(APPLIED)
         elif kind == "open":
             from tidemark.captures.process.session import run_session

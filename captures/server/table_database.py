@@ -20,6 +20,7 @@ from tidemark.protocol.messages import Binding, DiscoveredBinding, JsonObject
 
 if TYPE_CHECKING:
     from tidemark.captures.contract.source import RetainedLog, Source
+    from tidemark.protocol.removal import MadeObject
 
 logger = logging.getLogger(__name__)
 
@@ -97,6 +98,36 @@ class TableDatabase(ABC, Generic[E, R, S]):
         for failure in failures:
             logger.error("%s", failure.message, extra={"code": failure.code, "remedy": failure.remedy})
 
+    def tell_made(self, config: JsonObject) -> None:
+        """Logs what the capture made at the server. Raises SourceError."""
+        endpoint = self.endpoint(config)
+        with self.session(endpoint, "looking for what the capture made") as session:
+            _tell(self.made(session, endpoint))
+
+    def remove_made(self, config: JsonObject) -> None:
+        """Removes what the capture made at the server, as much of it as the server allows, and logs that.
+
+        Raises:
+            SourceError: The last of the server's refusals. The others are logged.
+        """
+        endpoint = self.endpoint(config)
+        refusals: list[SourceError] = []
+        with self.session(endpoint, "removing what the capture made") as session:
+            found = self.made(session, endpoint)
+            for each in found:
+                if each.kept:
+                    continue
+                try:
+                    self.run(session, each.statement, f"removing {each.what}")
+                    each.removed = True
+                except SourceError as error:
+                    refusals.append(error)
+        _tell(found)
+        for refusal in refusals[:-1]:
+            logger.error("%s", refusal.message, extra={"code": refusal.code, "remedy": refusal.remedy})
+        if refusals:
+            raise refusals[-1]
+
     def open(self, config: JsonObject, bindings: Sequence[Binding], *, only_reads: bool = False) -> Source:
         """The source of a capture; with ``only_reads`` of a plan, for which nothing at all is written at the server.
 
@@ -145,12 +176,31 @@ class TableDatabase(ABC, Generic[E, R, S]):
         """The log that the server keeps for a capture that does not run."""
 
     @abstractmethod
+    def made(self, session: S, endpoint: E) -> list[MadeObject]:
+        """What the capture made at the server, as far as it is there, in the order in which it is removed.
+
+        Raises:
+            SourceError: A process uses some of it.
+        """
+
+    @abstractmethod
+    def run(self, session: S, statement: str, what: str) -> None:
+        """Runs a statement. Raises SourceError, which names ``what`` was being done."""
+
+    @abstractmethod
     def source(self) -> Callable[..., Source]:
         """Imports what makes a source, which only ``opened`` needs, and returns it."""
 
     @abstractmethod
     def opened(self, endpoint: E, bindings: Sequence[Binding], resources: Sequence[R], *, only_reads: bool) -> Source:
         """As ``open``."""
+
+
+def _tell(found: list[MadeObject]) -> None:
+    from tidemark.protocol.removal import REMOVAL, Removal
+
+    removal = Removal(objects=found).model_dump()
+    logger.info("%d objects of the capture", len(found), extra={"eventType": REMOVAL, **removal})
 
 
 Database = TableDatabase[Any, Any, Any]

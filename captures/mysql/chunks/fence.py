@@ -205,20 +205,3 @@ def fence_taker(session: Session, config: EndpointConfig, *, only_reads: bool = 
             remedy="Enable GTIDs (gtid_mode=ON, enforce_gtid_consistency=ON), or set `watermark_table`.",
         )
     return WatermarkFences(session, config.watermark_path)
-
-
-def ensure_watermark_table(session: Session, config: EndpointConfig) -> bool:
-    """Creates the watermark table if it is needed and missing; returns whether it did. Raises pymysql.Error."""
-    path = config.watermark_path
-    if path is None or session.mariadb or has_gtids(session):
-        return False
-    if session.value("SELECT 1 FROM information_schema.tables WHERE table_schema = %s AND table_name = %s", *path):
-        return False
-    session.rows(create_watermark_table(path))
-    return True
-
-
-def create_watermark_table(table: tuple[str, str]) -> str:
-    """The statement that creates the watermark table if it is missing."""
-    name = ".".join(map(quoted_name, table))
-    return f"CREATE TABLE IF NOT EXISTS {name} (id INT PRIMARY KEY, n BIGINT NOT NULL) ENGINE = InnoDB"

@@ -60,6 +60,12 @@ def owner_of(session: psycopg.Connection, config: EndpointConfig) -> Owner | Non
     return None
 
 
+def other_slots(session: psycopg.Connection, config: EndpointConfig) -> list[str]:
+    """The other slots whose owners are recorded in the publication. Raises psycopg.Error."""
+    found = [match[1] for line in _lines(session, config) if (match := _LINE.fullmatch(line)) is not None]
+    return [slot for slot in found if slot != config.slot]
+
+
 def note_owner(session: psycopg.Connection, config: EndpointConfig, owner: Owner) -> bool:
     """Records the owner. Returns False if the user may not comment on the publication. Raises psycopg.Error."""
     others = [line for line in _lines(session, config) if not _is_of(line, config.slot)]

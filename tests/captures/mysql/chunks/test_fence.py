@@ -19,9 +19,9 @@ from tidemark.captures.mysql.chunks.fence import (
     NothingCertain,
     PositionFence,
     WatermarkFences,
-    create_watermark_table,
     fence_taker,
 )
+from tidemark.captures.mysql.chunks.watermark_table import create_watermark_table
 from tidemark.captures.mysql.server.replication import end_of_log, server_name
 from tidemark.captures.mysql.server.session import Session, connect
 from tidemark.captures.mysql.server.xa_recover import prepared_transactions, prepared_xids
