@@ -34,7 +34,7 @@ demo: java setup ## Capture a live Postgres into Spark tables, and prove them eq
 	$(VENV)/bin/tidemark demo
 
 test: java setup check $(VENV)/spark.jsa ## Run the checks, then all tests (ARGS="-k window" for some of them)
-	$(RUN) pytest --numprocesses $(WORKERS) --dist loadgroup $(ARGS)
+	$(RUN) pytest --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder $(ARGS)
 
 test-fast: setup ## Run what needs no server but one PostgreSQL, and no Spark (ARGS as for test)
 	TIDEMARK_TEST_FAST=1 $(RUN) pytest --numprocesses $(WORKERS) $(ARGS)

@@ -102,7 +102,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.xdist_group(item.location[0]))
     if FAST:
         _leave_out(config, items, kept(items))
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    """When a test is begun: first what one process runs of several modules, then what takes long, then the rest."""
+    group = item.get_closest_marker("xdist_group")
+    if group is not None and item.location[0] not in group.args:
+        return 0
+    return 1 if item.get_closest_marker("slow") else 2
 
 
 def _leave_out(config: pytest.Config, items: list[pytest.Item], chosen: list[pytest.Item]) -> None:

@@ -88,8 +88,13 @@ class WarmProcess:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *error: object) -> None:
-        """Closes the pipes, and waits until it has ended, as ``subprocess.Popen`` does."""
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Closes the pipes, and waits until it has ended, as ``subprocess.Popen`` does.
+
+        After an error it is killed: nobody would end it any more, and the error is what is to be said.
+        """
+        if kind is not None:
+            self.kill()
         for stream in (self.stdin, self.stdout, self.stderr):
             stream.close()
         self.wait()
