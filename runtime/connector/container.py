@@ -14,6 +14,7 @@ import struct
 import threading
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -40,6 +41,9 @@ UNPRIVILEGED = "65534:65534"
 
 FRAME_HEADER = struct.Struct(">BxxxI")
 """Stream (1 stdout, 2 stderr) and length of each piece of the attached stream, as the Engine API documents it."""
+
+STARTED_SECONDS = 60.0
+"""A container that was made longer ago and is not started was made by a runtime that has been killed since."""
 
 RECEIVE_BYTES = 256 * 1024
 
@@ -77,7 +81,7 @@ class ContainerConnector:
             if not self._user:
                 self._user = self._inspect(client)
             if session:
-                _remove_orphans(client, session)
+                _remove_left(client, session)
             return self._run(client, environment, session)
         except (DockerException, RequestException) as error:
             client.close()
@@ -261,9 +265,17 @@ class _RunningContainer(RunningConnector):
         return received
 
 
-def _remove_orphans(client: docker.DockerClient, session: str) -> None:
-    """Removes containers of this session that a killed runtime left: its log is ours now, so no process reads them."""
-    for container in client.containers.list(all=True, filters={"label": f"{SESSION_LABEL}={session}"}):
+def _remove_left(client: docker.DockerClient, session: str) -> None:
+    """Removes what killed runtimes left: containers of this session, and those that were made and not started.
+
+    The log of this session is ours now, so no process reads the former. The engine removes a container only when it
+    ends, so the latter would stay.
+    """
+    left = client.containers.list(all=True, filters={"label": f"{SESSION_LABEL}={session}"}, ignore_removed=True)
+    unstarted = client.containers.list(all=True, filters={"label": LABEL, "status": "created"}, ignore_removed=True)
+    before = datetime.now(UTC) - timedelta(seconds=STARTED_SECONDS)
+    left += [one for one in unstarted if datetime.fromisoformat(one.attrs["Created"][:19] + "Z") < before]
+    for container in left:
         try:
             container.remove(force=True)
         except APIError as error:

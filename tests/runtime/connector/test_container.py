@@ -26,6 +26,7 @@ from tidemark.protocol.capture_file import LimitsEntry
 from tidemark.protocol.errors import ConnectorError
 from tidemark.protocol.log_lines import LogLine
 from tidemark.protocol.messages import CaptureSpec
+from tidemark.runtime.connector import container as container_module
 from tidemark.runtime.connector.calls import Caller
 from tidemark.runtime.connector.container import LABEL, SESSION_LABEL, ContainerConnector
 from tidemark.runtime.connector.conversation import Conversation
@@ -222,6 +223,21 @@ def test_what_a_killed_runtime_left_is_removed_by_the_next_session(engine: docke
         ended(one)
 
 
+def test_a_container_that_was_made_and_never_started_is_removed(
+    engine: docker.DockerClient, image: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the next session of any capture, and not while its own runtime may be about to start it."""
+    made = engine.containers.create(image, labels={LABEL: image})
+    connector = ContainerConnector(image)
+    first = connector.start({"MODE": "wait"}, session="/logs/shop.log")
+    assert str(made.id) in ours(engine, image)
+    monkeypatch.setattr(container_module, "STARTED_SECONDS", -2.0)  # The engine's clock is read in whole seconds.
+    second = connector.start({"MODE": "wait"}, session="/logs/other.log")
+    assert str(made.id) not in ours(engine, image)
+    for one in (first, second):
+        ended(one)
+
+
 def test_the_calls(image: str) -> None:
     logged: list[LogLine] = []
     caller = Caller(ContainerConnector(image), {}, Redactor(()), logged.append)
@@ -319,7 +335,8 @@ def test_a_capture_in_a_container_killed_on_the_way(
 def test_a_killed_runtime_leaves_no_container(engine: docker.DockerClient, image: str, folder: CaptureFolder) -> None:
     folder.write_file(connector={"image": image, "config": {"mode": "wait"}})
     with folder.start("capture", "capture.yaml") as runtime:
-        wait_until(lambda: _session(engine, image), 60, "an opened container")
+        # One that it is just making it cannot have started: the next session removes that.
+        wait_until(lambda: _session(engine, image) and len(ours(engine, image)) == 1, 60, "only an opened container")
         runtime.kill()
 
 
