@@ -8,6 +8,7 @@ test stops by SIGSTOP, kills, or measures is no such command.
 
 from __future__ import annotations
 
+import importlib
 import multiprocessing
 import os
 import shutil
@@ -15,6 +16,7 @@ import signal
 import socket
 import sys
 import tempfile
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from multiprocessing.connection import Connection, wait
@@ -32,24 +34,30 @@ def warm_command(module: str, *arguments: str) -> list[str]:
     """What does as ``python -m MODULE ARGUMENT…`` does; the module is one that ``warm_process`` knows."""
     if sys.platform != "linux":
         return ["python", "-m", module, *arguments]
-    return [sys.executable, "-I", "-S", str(STUB), _place(), module, *arguments]
+    return [sys.executable, "-I", "-S", str(STUB), place(), module, *arguments]
 
 
 @cache
-def _place() -> str:
-    """Where this process's server listens; it is started the first time."""
+def place(*imported: str) -> str:
+    """Where a server of this process listens, to which stubs come; it is started the first time.
+
+    Args:
+        imported: Modules that its forks have imported, besides those of ``warm_process``.
+    """
     folder = tempfile.mkdtemp(prefix="tidemark-warm-")
     Finalize(None, shutil.rmtree, [folder], {"ignore_errors": True}, exitpriority=0)
-    place = f"{folder}/socket"
+    path = f"{folder}/socket"
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
-        listener.bind(place)
+        listener.bind(path)
         listener.listen(64)
-        warm_context.Process(target=_serve, args=(listener,), daemon=True).start()
-    return place
+        warm_context.Process(target=_serve, args=(listener, imported), daemon=True).start()
+    return path
 
 
-def _serve(listener: socket.socket) -> None:
+def _serve(listener: socket.socket, imported: Sequence[str]) -> None:
     """Keeps a process for each stub that comes, until the process that started this one has ended."""
+    for name in imported:
+        importlib.import_module(name)
     parent = multiprocessing.parent_process()
     assert parent is not None
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # Nobody asks how keepers end.

@@ -28,6 +28,9 @@ _MAINS = {
 }
 """By what ``python -m`` runs: the module that it then runs as ``__main__``."""
 
+STREAMS = "pyspark.sql.streaming.python_streaming_source_runner"
+"""What Spark runs for each stream of a source in Python."""
+
 _LATER = (
     "tidemark.captures.postgres.database",
     "tidemark.captures.postgres.source",
@@ -192,7 +195,7 @@ def run_in_this_process(
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)
-    for name in _MAINS.values():  # One of them runs once more, now by its name, and may run another.
+    for name in (*_MAINS.values(), STREAMS):  # One of them runs once more, now by its name, and may run another.
         sys.modules.pop(name, None)
     sys.argv = list(arguments)
     try:
