@@ -17,8 +17,14 @@ PYSPARK = ROOT / ".venv/delta"
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
+_HISTORIES = "merged_tables"
+_DELETION_VECTORS = "deletion_vectors or new_rows or come_to_nothing"
 
-def test_tables_are_kept_by_the_merge_of_delta_lake_for_spark(tmp_path: Path) -> None:
+
+# A merge of a few rows is a second of a processor.
+@pytest.mark.drawn(1)
+@pytest.mark.parametrize("which", [_HISTORIES, _DELETION_VECTORS, f"not ({_HISTORIES} or {_DELETION_VECTORS})"])
+def test_tables_are_kept_by_the_merge_of_delta_lake_for_spark(which: str, tmp_path: Path) -> None:
     if not (PYSPARK / ".installed").exists():
         pytest.skip(lacks("there is no PySpark that Delta Lake for Spark comes for", "make delta"))
     # This environment's Spark is another one.
@@ -33,6 +39,8 @@ def test_tables_are_kept_by_the_merge_of_delta_lake_for_spark(tmp_path: Path) ->
         "-p",
         "no:randomly",
         f"--basetemp={tmp_path / 'tests'}",
+        "-k",
+        which,
     ]
     done = subprocess.run(
         [*command, "tests/spark_sink/engine"], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
