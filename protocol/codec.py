@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import msgspec
-import orjson
 
 from tidemark.protocol.envelope import INTERNAL, MAX_LINE_BYTES, kind_and_fields, members, too_long, unknown_kind
 from tidemark.protocol.errors import ProtocolError
@@ -43,8 +42,12 @@ def captured_prefix(binding: int) -> bytes:
 def encode(message: Message) -> bytes:
     """One line, newline included. An absent part is left out; nothing outside the protocol is written."""
     # Only the top level: nulls deeper down belong to raw JSON (in a state patch they remove a member).
-    body = {name: part for name, part in msgspec.to_builtins(message, enc_hook=_text).items() if part is not None}
-    return orjson.dumps({message.kind: body}, option=orjson.OPT_APPEND_NEWLINE)
+    names = zip(message.__struct_fields__, message.__struct_encode_fields__, strict=True)
+    parts = [(written, getattr(message, name)) for name, written in names]
+    omits = message.__struct_config__.omit_defaults  # Then what is absent is left out already.
+    absent = not omits and any(part is None for _, part in parts)
+    body = {written: part for written, part in parts if part is not None} if absent else message
+    return b'{"%s":%s}\n' % (message.kind.encode(), _encoded(body))
 
 
 def _text(value: Any) -> str:
@@ -52,6 +55,9 @@ def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{type(value).__name__} is not JSON")
     return value[:]
+
+
+_encoded = msgspec.json.Encoder(enc_hook=_text).encode
 
 
 def decode_request(line: bytes) -> Request:

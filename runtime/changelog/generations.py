@@ -47,7 +47,8 @@ class CollectionGenerations:
             identity = known[column.name]
             if column.id is not None or identity.startswith(BY_NAME):
                 self._fills.setdefault(identity, column.fill)
-            columns.append(column.model_copy(update={"fill": self._fills.get(identity, column.fill)}))
+            fill = self._fills.get(identity, column.fill)
+            columns.append(column if fill is column.fill else column.model_copy(update={"fill": fill}))
         return schema.model_copy(update={"columns": columns})
 
     def has_new_columns(self, schema: TableSchema) -> bool:

@@ -83,10 +83,27 @@ class LogWriter:
         widens: bool = False,
         generations: CollectionGenerations | None = None,
     ) -> BoundCollection:
-        """Prepares a collection for ``Batch.add``.
+        """Prepares a collection for ``Batch.add``. Arguments as of ``schema``.
 
         Bind it again when its schema changes: documents added with the new handle are decoded by the new schema, in the
         same batch too, where they start a segment of their own.
+        """
+        schema = self.schema(collection, document_schema, key, text, widens=widens, generations=generations)
+        names = self._names_of(collection) if widens else None
+        number = 1 if generations is None else generations.number(schema)
+        return BoundCollection(schema, text, widens=names, generation=number)
+
+    def schema(
+        self,
+        collection: str,
+        document_schema: Schema | None,
+        key: Sequence[str] = (),
+        text: Collection[str] = (),
+        *,
+        widens: bool = False,
+        generations: CollectionGenerations | None = None,
+    ) -> TableSchema:
+        """The columns that a collection's next events have.
 
         Args:
             collection: Its name, ``schema/table``.
@@ -110,10 +127,7 @@ class LogWriter:
             if generations is not None and generations.has_new_columns(schema):
                 generations.departed = error.message  # The rows that have it must be read.
             schema = without_fills(schema)
-        if generations is not None:
-            schema = generations.filled(schema)
-        number = 1 if generations is None else generations.number(schema)
-        return BoundCollection(schema, text, widens=names if widens else None, generation=number)
+        return schema if generations is None else generations.filled(schema)
 
     def _names_of(self, collection: str) -> ColumnNames:
         """The names of a collection's columns, those of documents that are not committed yet among them."""

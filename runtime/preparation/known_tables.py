@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
-import orjson
 
 from tidemark.protocol.changelog.known_tables import FILE, known_tables
 from tidemark.protocol.changelog.models import Summary
@@ -40,8 +39,7 @@ def keep_known(root: Path, tables: Sequence[DiscoveredBinding]) -> None:
     Raises:
         ChangeLogError: ``TM-LOG-008``.
     """
-    body = {"tables": msgspec.to_builtins(tables)}
-    data = orjson.dumps(body, option=orjson.OPT_APPEND_NEWLINE)
+    data = msgspec.json.encode({"tables": tables}) + b"\n"
     path = root / FILE
     with storage.writing(path):
         if path.exists() and path.read_bytes() == data:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tidemark.protocol.changelog import TableSchema
 from tidemark.protocol.messages import COMPLETE, KEY_COLUMNS, JsonObject
 from tidemark.runtime.changelog.batch import Batch, BoundCollection
 from tidemark.runtime.changelog.documents.schema_union import is_closed, union
@@ -54,8 +55,8 @@ class BoundTable:
 
         Otherwise the connector reads them again, and they come with the schema.
         """
-        if self._handle is None and self._complete and self._generations.follows(self._bind(None).schema):
-            self._handle = self._bind(self._generations)
+        if self._handle is None and self._complete and self._generations.follows(self._schema_alone()):
+            self._handle = self._bind()
             # A column may have a constant that it cannot hold: as a column of the log, its rows would have null in it.
             if not self.departed:
                 batch.announce(self._handle)
@@ -66,7 +67,7 @@ class BoundTable:
             batch.announced.pop(self.table.binding.collection.name, None)  # Its newest event has this schema.
             if self._generations.is_new:
                 batch.generations.append(self._generations.begin_whole(batch.next_offset))
-            self._handle = self._bind(self._generations)
+            self._handle = self._bind()
         return self._handle
 
     def begin(self, batch: Batch, why: str | None = None) -> bool:
@@ -79,7 +80,7 @@ class BoundTable:
             Whether anything did.
         """
         had_events = not self._generations.is_new
-        batch.generations.append(self._generations.begin(self._bind(None).schema, batch.next_offset, why))
+        batch.generations.append(self._generations.begin(self._schema_alone(), batch.next_offset, why))
         self._handle = None
         return had_events
 
@@ -88,12 +89,18 @@ class BoundTable:
         if (whole := self._generations.complete(batch.next_offset)) is not None:
             batch.generations.append(whole)
 
-    def _bind(self, generations: CollectionGenerations | None) -> BoundCollection:
+    def _schema_alone(self) -> TableSchema:
+        """The columns of the next documents, whatever generation they are of."""
+        return self._writer.schema(
+            self.table.binding.collection.name, self._schema, self._key, self.table.text, widens=self._widens
+        )
+
+    def _bind(self) -> BoundCollection:
         return self._writer.bind(
             self.table.binding.collection.name,
             self._schema,
             self._key,
             self.table.text,
             widens=self._widens,
-            generations=generations,
+            generations=self._generations,
         )

@@ -52,7 +52,9 @@ class ColumnNames:
             self._take(column.name, name)
             source = column.name if column.name != name else None
             spanning = self._spanning_name(name, column.type)
-            named = column.model_copy(update={"name": name, "source": source, "spanning": spanning})
+            named = column
+            if (name, source, spanning) != (column.name, column.source, column.spanning):
+                named = column.model_copy(update={"name": name, "source": source, "spanning": spanning})
             self._remember([named])
             stored.append(named)
         return stored
