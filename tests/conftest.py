@@ -90,7 +90,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     What takes long is begun first: at the end no process then waits for another.
     """
-    _leave_out(config, items, drawn(items, getattr(config.option, "randomly_seed", None)))
+    servers = sum(mariadb_servers.source(product) is not None for product in (MARIADB, MYSQL))
+    _leave_out(config, items, drawn(items, getattr(config.option, "randomly_seed", None), servers=servers))
     for item in items:
         for shared in ("spark", "spark_cluster"):
             if shared in getattr(item, "fixturenames", ()):

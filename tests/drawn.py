@@ -1,7 +1,8 @@
 """Which cases of a test a run takes, of those that are unlikely to fail alone: drawn by the seed of the run.
 
 - Of a case on each version of PostgreSQL, one version.
-- Of a case on each server of MySQL's kind and with all that its log may say of columns, each of these once.
+- Of a case on MariaDB and on MySQL one server, where there are both; with all that its log may say of columns, each of
+  these and each server once.
 - Of the cases of a test that is marked ``drawn(count)``, so many.
 
 ``make soak`` takes all, as a run with ``TIDEMARK_TEST_ALL=1`` or without a seed (``-p no:randomly``) does.
@@ -19,20 +20,25 @@ import pytest
 from tests.examples import ALL
 
 _SERVER = "binlog_database"
-_ALIKE = ("any_postgres", "metadata")
+_ALIKE = ("any_postgres", "metadata", _SERVER)
 """Parameters with values that the same code serves."""
 
+_IN_SUITES = {"postgres": "any_postgres", "oldest_postgres": "any_postgres", "mariadb": _SERVER, "mysql": _SERVER}
+"""What they are called there, among other databases: see ``_parameters``."""
 
-def drawn(items: Sequence[pytest.Item], seed: int | None) -> list[pytest.Item]:
+
+def drawn(items: Sequence[pytest.Item], seed: int | None, *, servers: int = 2) -> list[pytest.Item]:
     """What a run takes of what was collected. All that some run leaves out is marked ``drawn``.
 
     Args:
         items: What was collected.
         seed: Of the run; None takes all.
+        servers: How many of MariaDB and MySQL there are: with one, all that runs on it is taken.
     """
+    alike = {*_ALIKE} if servers == 2 else {*_ALIKE} - {_SERVER}
     left_out: set[pytest.Item] = set()
     counted = _groups(items, lambda item: _test(item) if item.get_closest_marker("drawn") else None)
-    for cases in _groups(items, _case):
+    for cases in _groups(items, lambda item: None if alike.isdisjoint(_parameters(item)) else _case(item)):
         halves = _halves(cases)
         if all(halves):
             left_out |= set(halves[_random(seed, cases).randrange(2)])
@@ -61,24 +67,23 @@ def _test(item: pytest.Item) -> str:
 def _parameters(item: pytest.Item) -> dict[str, object]:
     spec = getattr(item, "callspec", None)
     parameters: dict[str, object] = dict(spec.params) if spec else {}
-    # The conformance suite names them so, among the other databases.
-    if parameters.get("engine") in ("postgres", "oldest_postgres"):
-        parameters["any_postgres"] = parameters.pop("engine")
+    for suite in ("engine", "each_database"):
+        if (found := _IN_SUITES.get(str(parameters.get(suite)))) is not None:
+            parameters[found] = parameters.pop(suite)
     return parameters
 
 
 def _case(item: pytest.Item) -> Hashable:
-    """What it has in common with its like; None for a case that is drawn of none."""
+    """What it has in common with its like."""
     parameters = _parameters(item)
-    if parameters.keys().isdisjoint(_ALIKE):
-        return None
     # The same objects, as pytest has one of each value.
-    return _test(item), *(id(value) for name, value in parameters.items() if name not in (*_ALIKE, _SERVER))
+    others = [id(value) for name, value in parameters.items() if name not in _ALIKE]
+    return _test(item), *(name for name in _ALIKE if name in parameters), *others
 
 
 def _halves(cases: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
     """Of a product of parameters with two values each: both halves have each value of each of them."""
-    values = [[str(_parameters(item).get(name)) for name in (*_ALIKE, _SERVER)] for item in cases]
+    values = [[str(_parameters(item).get(name)) for name in _ALIKE] for item in cases]
     first = [min(column) for column in zip(*values, strict=True)]
     even: list[pytest.Item] = []
     odd: list[pytest.Item] = []

@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
+
 from tests.captures.session import Process, Session
 from tests.conformance.engine import Engine
 
@@ -84,6 +86,7 @@ DOUBLINGS = 17
 MEMORY_KIB = 32 * 1024
 
 
+@pytest.mark.drawn(1)
 def test_a_large_transaction_needs_little_memory(engine: Engine) -> None:
     """Its documents, some 50 MB, go out while it is read; there is no checkpoint before its end."""
     engine.execute("CREATE TABLE users (id int PRIMARY KEY, name varchar(400))")

@@ -180,7 +180,7 @@ ALTERED = {
 }
 
 
-@pytest.mark.drawn(6)
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("alteration", ALTERED)
 @pytest.mark.parametrize("stopped", [False, True], ids=["running", "stopped"])
 def test_a_table_whose_changes_meet_other_rows_is_set_aside(engine: Engine, alteration: str, stopped: bool) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.captures.session import Json
 from tests.conformance.engine import Code, Engine
 from tests.servers.deadline import wait_until
@@ -67,6 +69,7 @@ def test_a_log_connection_that_breaks_is_made_again(engine: Engine) -> None:
         assert len(places) == len(set(map(str, places))), "a document came twice"
 
 
+@pytest.mark.drawn(1)
 def test_a_server_that_restarts(engine: Engine) -> None:
     engine.users(2000)
     with engine.capture(engine.bindings("users"), backfill={"chunk_rows": 50}) as capture:

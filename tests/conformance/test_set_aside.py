@@ -59,6 +59,7 @@ GONE: dict[str, tuple[list[str], list[str]]] = {
 }
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("how", GONE)
 def test_while_it_is_captured(engine: Engine, how: str) -> None:
     bound = _tables(engine)
@@ -78,6 +79,7 @@ def test_while_it_is_captured(engine: Engine, how: str) -> None:
     assert capture.rows(0) == engine.rows("users")
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("how", GONE)
 def test_between_two_sessions(engine: Engine, how: str) -> None:
     bound = _tables(engine)

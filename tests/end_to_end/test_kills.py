@@ -115,6 +115,7 @@ def test_connector_and_runtime_killed_again_and_again(
 
 
 # To the log, MySQL's TRUNCATE is MariaDB's.
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("each_database", sample(["postgres", "mariadb"], ["mariadb"]), indirect=True)
 def test_truncates_between_the_kills(capture: Capture) -> None:
     kill = partial(kill_either, Random(3))

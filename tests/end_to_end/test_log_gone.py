@@ -30,6 +30,7 @@ def gone_and_back(capture: Capture, aside: Path) -> None:
     assert capture.differences() == []
 
 
+@pytest.mark.drawn(1)
 def test_it_goes_away_while_the_capture_runs(each_database: Database, tmp_path: Path) -> None:
     create_tables(each_database, 20)
     source = source_of(each_database)

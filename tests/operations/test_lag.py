@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.end_to_end.capture import Capture
 from tests.operations.status import is_caught_up, report, status
 from tests.servers.deadline import wait_until
@@ -23,6 +25,7 @@ def slot_of(database: Database) -> dict[str, Any]:
     return {"slot": source_of(database).config()["database"]} if hasattr(database, "dsn") else {}
 
 
+@pytest.mark.drawn(1)
 def test_a_network_that_passes_nothing_on(each_database: Database, tmp_path: Path) -> None:
     create_tables(each_database, 20)
     config = source_of(each_database).config()
@@ -58,6 +61,7 @@ def test_a_stream_that_says_nothing_although_the_server_answers(database: Postgr
         wait_until(lambda: is_caught_up(capture), 60, "it is back")
 
 
+@pytest.mark.drawn(1)
 def test_an_idle_source_gives_signs_of_life(each_database: Database, tmp_path: Path) -> None:
     create_tables(each_database, 20)
     capture = Capture(tmp_path, each_database, {**slot_of(each_database), **HEARTBEAT})

@@ -33,6 +33,7 @@ def table(capture: Capture, name: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.drawn(1)
 def test_a_table_that_is_renamed(engine: Engine, tmp_path: Path) -> None:
     engine.users(20)
     engine.execute("CREATE TABLE orders (id int PRIMARY KEY, note text)", "INSERT INTO orders VALUES (1, 'a')")
@@ -75,6 +76,7 @@ def test_a_condition_that_is_none(engine: Engine, tmp_path: Path) -> None:
         assert told.exit_status == (0, 0)
 
 
+@pytest.mark.drawn(1)
 def test_rows_that_a_command_asked_for_and_that_cannot_be_read(engine: Engine, tmp_path: Path) -> None:
     if engine.module.endswith("mysql"):
         pytest.skip("MySQL reads every condition that it takes")

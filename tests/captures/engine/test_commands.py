@@ -129,6 +129,7 @@ NO_NUMBER: Json = {"from": ["no number"]}
 
 
 # Each is tried for ten seconds before it is given up.
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize(
     ("wrong", "killed"),
     sample([(FAILS, False), (NO_NUMBER, False), (NO_NUMBER, True)], [(FAILS, False), (NO_NUMBER, True)]),

@@ -198,6 +198,7 @@ def test_the_end_of_stdin_ends_a_capture_that_waits_for_its_source(database: Dat
         assert capture.process.wait(timeout=60) == 0
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("commanded", [False, True], ids=["all said", "a command pending"])
 def test_stdin_is_answered_while_connecting_takes_long(database: Database, commanded: bool) -> None:
     prepare(database, USERS)

@@ -63,6 +63,7 @@ def watched(capture: Session) -> Iterator[list[int]]:
         thread.join()
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the C library decides what stays")
 @pytest.mark.parametrize("megabytes", [16, pytest.param(40, marks=pytest.mark.slow)])
 def test_large_rows(database: Database, megabytes: int) -> None:

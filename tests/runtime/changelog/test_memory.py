@@ -45,6 +45,7 @@ sys.stdout.write(f"{commit.next_offset} {early} {peak()}")
 """
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak is read from Linux's /proc")
 @pytest.mark.parametrize(
     ("tables", "rows", "size"),

@@ -139,6 +139,7 @@ KEYS: dict[str, Callable[[int], tuple[Any, ...]]] = {
 
 
 # All rows of the backfill: of one type only.
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize(
     ("types", "marks"),
     sample(
@@ -162,6 +163,7 @@ def test_ranges_that_come_in_turn_have_runs_and_row_groups_of_their_own(tmp_path
         assert range_of[run.first_offset] == range_of[run.last_offset]
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize(
     ("type_", "value"),
     [

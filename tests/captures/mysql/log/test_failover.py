@@ -44,6 +44,7 @@ def in_step(primary: Database, replica: Database) -> bool:
     return position[0] == position[1]
 
 
+@pytest.mark.drawn(1)
 def test_moving_to_a_replica_in_a_backfill_loses_nothing_and_repeats_nothing(pair: tuple[Database, Database]) -> None:
     primary, replica = pair
     options = {"backfill": {"chunk_rows": 10, "max_rate": "1000 rows"}}

@@ -20,6 +20,7 @@ DEADLINE = 30.0
 """In seconds."""
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("product", [MARIADB, MYSQL], ids=lambda product: product.name.lower())
 def test_stops(product: Product) -> None:

@@ -189,6 +189,7 @@ def test_json_and_texts(binlog_database: Database) -> None:
     assert raised.value.code == "TM-CAP-020" and "secret" not in str(raised.value)
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("policy", ["stop", "null"])
 def test_a_row_that_no_line_can_hold(binlog_database: Database, policy: str) -> None:
     """Megabytes of characters that JSON writes with six; binlog and packets of the server hold them."""
@@ -212,6 +213,7 @@ def test_a_row_that_no_line_can_hold(binlog_database: Database, policy: str) -> 
     assert (document["id"], document["less"], document["most"]) == (3, "x", None)
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("policy", ["stop", "null", "quarantine"])
 def test_old_rows_that_no_line_can_hold(binlog_database: Database, policy: str) -> None:
     """Written, changed, given another key, and deleted."""

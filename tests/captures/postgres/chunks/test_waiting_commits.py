@@ -76,6 +76,7 @@ def _logged(capture: Session) -> set[int]:
     return {source["txid"] for source in sources if "txid" in source}
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.usefixtures("both_forms")
 def test_old_rows_do_not_win(own_server: Postgres) -> None:
     transactions = _transactions()

@@ -67,6 +67,7 @@ def test_all_connections_fall_silent_and_new_ones_work(database: Database, proxy
         assert any("has not answered" in line["message"] for line in capture.logs), "a question tells first"
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("privileged", [True, False])
 def test_a_process_that_ended_behind_a_silent_network(
     database: Database, proxy: TcpProxy, role: str, privileged: bool
@@ -84,6 +85,7 @@ def test_a_process_that_ended_behind_a_silent_network(
         assert any("an earlier process of this capture" in line["message"] for line in again.logs)
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("log", ["log-1", ""], ids=["ours", "unknown"])
 def test_a_stream_that_somebody_reads_is_left_alone(database: Database, log: str) -> None:
     prepare(database, USERS, FILL)

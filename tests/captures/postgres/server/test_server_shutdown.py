@@ -75,6 +75,7 @@ def written_to(database: Database) -> Iterator[None]:
         thread.join()
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("load", FEW_STOPS)
 def test_fast_stops(load: str) -> None:
     with own_server() as server, fresh_database(server, "stopped") as database:

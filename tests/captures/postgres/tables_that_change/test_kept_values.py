@@ -158,6 +158,7 @@ def with_tablespaces(database: Database, changes: Mapping[str, Change]) -> Itera
                 connection.execute(f"DROP TABLESPACE {name}_{number}")
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("publication", ["", "FOR ALL TABLES WITH (publish_via_partition_root = true)"])
 def test_what_keeps_all_values(any_database: Database, publication: str) -> None:
     """No row is read again."""

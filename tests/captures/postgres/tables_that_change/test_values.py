@@ -22,6 +22,7 @@ TYPED = [
 ]
 
 
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize(
     ("table", "alters", "query"),
     [

@@ -25,7 +25,7 @@ def test_the_log_says_what_the_model_says(steps: list[Step]) -> None:
     walk(steps)
 
 
-@pytest.mark.drawn(10)
+@pytest.mark.drawn(5)
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_walks_find_a_rule_that_is_switched_off(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     mutant.switch(monkeypatch)
