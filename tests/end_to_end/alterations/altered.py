@@ -170,7 +170,7 @@ class AlteredTables:
 
     def _materialize(self, *options: str) -> None:
         ended = self._capture.materialize(*options)
-        assert ended.status == 0, ended.said
+        assert ended.status == 0, ended
 
     def _run(self, statements: Sequence[str]) -> None:
         with closing(self._source.connect(autocommit=True)) as connection, closing(connection.cursor()) as cursor:
