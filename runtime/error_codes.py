@@ -21,6 +21,11 @@ CODES = (
         "Read the list above. Add --yes to remove without a question.",
     ),
     manual(
+        "TM-CFG-012",
+        "A notification has no address",
+        "Give notify.to.url in the capture file a URL that begins with http:// or https://, or use a command.",
+    ),
+    manual(
         "TM-CFG-006",
         "A file already exists",
         "Give another path, or move the file away.",

@@ -96,7 +96,8 @@ def _keep(stub: socket.socket) -> None:
     os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
     _kill(child)  # As a runtime does to what a connector leaves behind.
     _, status = os.waitpid(child, 0)
-    stub.send(os.waitstatus_to_exitcode(status).to_bytes(4, "big", signed=True))
+    with suppress(BrokenPipeError):  # The stub has died meanwhile.
+        stub.send(os.waitstatus_to_exitcode(status).to_bytes(4, "big", signed=True))
     os._exit(0)
 
 

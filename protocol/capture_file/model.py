@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, PrivateAttr, model_validator
 
 from tidemark.protocol.capture_file.metrics_entry import MetricsEntry
+from tidemark.protocol.capture_file.notify_entry import NotifyEntry
 from tidemark.protocol.capture_file.spark_entry import SparkEntry
 from tidemark.protocol.capture_file.store_entry import StoreEntry
 from tidemark.protocol.capture_file.values import STRICT, Seconds, StoredPath
@@ -183,6 +184,7 @@ class CaptureFile(BaseModel):
     commit: CommitEntry = CommitEntry()
     readable_by: Literal["owner", "group", "all"] = "group"
     metrics: MetricsEntry | None = None
+    notify: NotifyEntry | None = None
     spark: SparkEntry | None = None
     _path: Path = PrivateAttr(default=Path())
 

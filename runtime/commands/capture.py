@@ -22,7 +22,7 @@ from tidemark.runtime.preparation.prepared_capture import Preparation, PreparedC
 from tidemark.runtime.progress.display import Display
 from tidemark.runtime.progress.figures import Figures
 from tidemark.runtime.progress.lines import LineDisplay
-from tidemark.runtime.progress.status_file import StatusFile
+from tidemark.runtime.progress.status_file import StatusFile, read_status
 from tidemark.runtime.sessions.interruption import Interruption
 from tidemark.runtime.sessions.known_log import KnownLog
 from tidemark.runtime.sessions.owned_log import OwnedLog
@@ -55,6 +55,7 @@ def capture(file: CaptureFileArgument, until_caught_up: UntilCaughtUpOption = Fa
     log = OwnedLog(settings.log_path, settings.capture, KnownLog(file))
     status = StatusFile(settings.log_path, shown)
     display, metrics = _with_metrics(settings, status)
+    notifier = _notifier(settings, status, display)
     preparation_of = partial(_preparation, display=display, log=log, until_caught_up=until_caught_up)
 
     def prepare(edited: CaptureFile) -> PreparedCapture:
@@ -63,6 +64,7 @@ def capture(file: CaptureFileArgument, until_caught_up: UntilCaughtUpOption = Fa
             return _prepare(preparation, edited, display)
 
     with (
+        notifier,
         metrics,
         Interruption() as interruption,
         display,
@@ -100,6 +102,16 @@ def _with_metrics(settings: CaptureFile, status: StatusFile) -> tuple[Display, A
 
     metrics = CaptureMetrics(settings.capture, status, status.report)
     return metrics, MetricsServer(settings.metrics, metrics, lambda: why_unready(status.report()))
+
+
+def _notifier(settings: CaptureFile, status: StatusFile, display: Display) -> AbstractContextManager[object]:
+    """What tells of changes of state, where the file asks for it."""
+    if settings.notify is None:
+        return nullcontext()
+    from tidemark.runtime.notifications.notifier import Notifier
+
+    before = read_status(settings.log_path)
+    return Notifier(settings.notify, settings.folder, settings.capture, before, status.report, display.notice)
 
 
 def _load() -> type[Supervisor]:

@@ -1,0 +1,1 @@
+"""Tells commands and web servers when the state of a capture changes."""
