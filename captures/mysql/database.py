@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tidemark.captures.contract.errors import LostPosition
 from tidemark.captures.mysql.server.session import Session, asking, connect
-from tidemark.captures.mysql.tables.bindings import bound_tables, captured_columns
+from tidemark.captures.mysql.tables.bindings import captured_columns, shown_tables
 from tidemark.captures.mysql.tables.catalog import read_tables
 from tidemark.captures.mysql.tables.document_schema import document_schema
 from tidemark.captures.mysql.tables.prerequisites import unmet
@@ -70,7 +70,7 @@ class MysqlDatabase(TableDatabase[EndpointConfig, ResourceConfig, Session]):
         return [_discovered(table, endpoint) for table in tables if table.path != endpoint.watermark_path]
 
     def unmet(self, session: Session, endpoint: EndpointConfig, resources: Sequence[ResourceConfig]) -> Unmet:
-        return unmet(session, endpoint, resources, bound_tables(session, resources))
+        return unmet(session, endpoint, resources, shown_tables(session, resources))
 
     def standing(self, session: Session, endpoint: EndpointConfig, *, running: bool) -> Iterator[SourceError]:
         from tidemark.captures.mysql.log.resumption import continued

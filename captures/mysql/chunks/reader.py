@@ -25,6 +25,7 @@ from tidemark.captures.mysql.server.result_rows import stream
 from tidemark.captures.mysql.server.session import (
     LOCK_SECONDS,
     NO_COLUMN,
+    TOGETHER_LOCK_SECONDS,
     Session,
     asking,
     connect,
@@ -41,9 +42,6 @@ logger = logging.getLogger(__name__)
 
 STATEMENT_SECONDS = 30
 """The longest time of a chunk's statement. What was read by then is a chunk."""
-
-TOGETHER_LOCK_SECONDS = 1
-"""How long it waits for a locked table while it holds the locks of others."""
 
 _BROKEN_OFF = {1317, 1969, 3024}
 """Errors of a query that exceeded its limit of time, or was killed."""
@@ -88,7 +86,7 @@ class SelectChunkReader:
         self._chunk_bytes = chunk_bytes
         self._only_reads = only_reads
         self._bad: BadCounts = Counter()
-        self._decoders: dict[str, tuple[ScanTarget, ChunkDecoder, ChunkDecoder]] = {}
+        self._decoders: dict[str, tuple[ScanTarget, ChunkDecoder]] = {}
         self._row_bytes: dict[int, float] = {}
         self._cancelled = False
         self._connect()
@@ -222,28 +220,23 @@ class SelectChunkReader:
             chunk.cursor = bound
 
     def _bound(self, target: ScanTarget, cursor: Key | None, until: Key | None, rows: int) -> Key | None:
-        found = _DecodedRows(self._decoder(target)[2])
+        found = _DecodedRows(compile_chunk_decoder(target.key, target.key_names, table=target.name))
         self._select(target.bound(cursor, until, rows), found, whole=True)
         return found.rows().keys[0] if len(found) else None
 
     def _decoded(self, target: ScanTarget, first: int = 0) -> Receiver:
         """A receiver of rows, numbered from ``first`` on: a chunk's rereads and scan are numbered together."""
-        return _DecodedRows(self._decoder(target)[1], first)
-
-    def _decoder(self, target: ScanTarget) -> tuple[ScanTarget, ChunkDecoder, ChunkDecoder]:
-        """The target with decoders of its rows and of its keys."""
         known = self._decoders.get(target.name)
         if known is None or known[0] != target:
-            rows = compile_chunk_decoder(
+            decode = compile_chunk_decoder(
                 target.columns,
                 target.key_names,
                 table=target.name,
                 tinyint1_as_bool=target.tinyint1_as_bool,
                 repairs=Repairs(target.name, self._bad),
             )
-            keys = compile_chunk_decoder(target.key, target.key_names, table=target.name)
-            known = self._decoders[target.name] = target, rows, keys
-        return known
+            known = self._decoders[target.name] = target, decode
+        return _DecodedRows(known[1], first)
 
     def _limit(self, request: ChunkRequest) -> int:
         """The rows that probably fit, so that wide ones seldom cost the connection."""

@@ -28,6 +28,9 @@ OLDEST_MARIADB = (10, 5, 0)
 LOCK_SECONDS = 10
 """How long a statement waits for a locked table."""
 
+TOGETHER_LOCK_SECONDS = 1
+"""How long one does that holds the locks of others."""
+
 # They override the defaults of the server and the account. A chunk must print every value as the log's decoder does,
 # and must not be cut short.
 _SETTINGS = (

@@ -36,7 +36,16 @@ def captured_columns(columns: Sequence[Column]) -> Iterator[Column]:
 
 
 def bound_tables(session: Session, resources: Sequence[ResourceConfig]) -> list[Table | None]:
-    """The table of each resource; None where there is none that can be captured.
+    """The table of each resource with all that the log has of it; None where there is none that can be captured.
+
+    Raises as ``shown_tables``.
+    """
+    await_statements(session, [(resource.schema_name, resource.table) for resource in resources])
+    return shown_tables(session, resources)
+
+
+def shown_tables(session: Session, resources: Sequence[ResourceConfig]) -> list[Table | None]:
+    """As ``bound_tables``, with what the catalog shows already.
 
     Raises:
         SourceError: ``TM-MY-023`` a table is bound twice: the log's changes would go to one of the bindings only.
@@ -44,7 +53,6 @@ def bound_tables(session: Session, resources: Sequence[ResourceConfig]) -> list[
     """
     names = [folded((resource.schema_name, resource.table), folds=session.folds_names) for resource in resources]
     check_bound_once(names, "TM-MY-023")
-    await_statements(session, names)
     found = {folded(table.path, folds=session.folds_names): table for table in read_tables(session, names)}
     return [found.get(name) for name in names]
 

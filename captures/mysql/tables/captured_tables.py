@@ -20,6 +20,7 @@ from tidemark.captures.mysql.tables.layouts import Layout, read_layout
 from tidemark.captures.mysql.tables.noted_tables import ColumnIdentities, NotedTables
 from tidemark.captures.mysql.tables.partitions import Partitions, conditions
 from tidemark.captures.mysql.tables.prerequisites import definition_failures
+from tidemark.captures.mysql.tables.readability import seen_readable
 from tidemark.captures.mysql.terms.columns import Column, Table
 from tidemark.captures.mysql.terms.config import EndpointConfig, ResourceConfig
 from tidemark.captures.mysql.values.charsets import Charsets
@@ -100,10 +101,11 @@ class CapturedTables:
         """The tables by the catalog. Raises SourceError where none of them can be captured."""
         bound = []
         tables = bound_tables(self._session, resources)
+        seen = seen_readable(self._session, [table for table in tables if table is not None])
         parts = [self._conditions(table) for table in tables]
         self._until = end_of_log(self._session)
         for index, (binding, resource, table) in enumerate(zip(bindings, resources, tables, strict=True)):
-            unfit = next(definition_failures(self._session, self._config, resource, table), None)
+            unfit = next(definition_failures(self._session, self._config, resource, table, seen), None)
             there = table if table is not None and unfit is None else absent(resource)
             captured = binding.state_key in layouts
             one = BoundTable(

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator, Sequence
-
-import pymysql
-from pymysql.constants import ER
+from collections.abc import Collection, Iterator, Sequence
 
 from tidemark.captures.mysql.server.conditions import condition_failure
 from tidemark.captures.mysql.server.prerequisites import server_failures
-from tidemark.captures.mysql.server.session import Session, error_of
+from tidemark.captures.mysql.server.session import Session
 from tidemark.captures.mysql.tables.bindings import captured_columns
-from tidemark.captures.mysql.tables.catalog import is_versioned
+from tidemark.captures.mysql.tables.catalog import Path, is_versioned
+from tidemark.captures.mysql.tables.readability import is_readable, seen_readable
 from tidemark.captures.mysql.terms.columns import Table
 from tidemark.captures.mysql.terms.config import EndpointConfig, ResourceConfig
 from tidemark.captures.mysql.terms.quoting import quoted_name
@@ -27,6 +25,9 @@ from tidemark.captures.tables.truncation import Truncation
 from tidemark.protocol.errors import SourceError
 
 logger = logging.getLogger(__name__)
+
+UNREADABLE = "TM-MY-008"
+"""The user may not read a table, so no other check of it is possible."""
 
 _CASCADE = re.compile(
     r"^ *CONSTRAINT `((?:[^`]|``)+)` FOREIGN KEY .* ON (?:DELETE|UPDATE) (?:CASCADE|SET)\b", re.MULTILINE
@@ -44,29 +45,26 @@ def unmet(
     Raises pymysql.Error.
     """
     policies = [(".".join(resource.path), resource.on_bad_value) for resource in resources]
+    seen = seen_readable(session, [table for table in tables if table is not None])
     return Unmet(
         source=[
             *quarantine_failures("TM-MY-023", config.on_bad_value, policies),
             *server_failures(session, config, resources),
         ],
         tables=[
-            list(_table_failures(session, config, resource, table))
+            list(_table_failures(session, config, resource, table, seen))
             for resource, table in zip(resources, tables, strict=True)
         ],
     )
 
 
-class _Unreadable(SourceError):
-    """The user may not read a table, so no other check of it is possible."""
-
-
 def _table_failures(
-    session: Session, config: EndpointConfig, resource: ResourceConfig, table: Table | None
+    session: Session, config: EndpointConfig, resource: ResourceConfig, table: Table | None, seen: Collection[Path]
 ) -> Iterator[SourceError]:
     """Why one table cannot be captured. Warns of cascades. Raises pymysql.Error."""
     unreadable = False
-    for failure in definition_failures(session, config, resource, table, only_malformed=False):
-        unreadable |= isinstance(failure, _Unreadable)
+    for failure in definition_failures(session, config, resource, table, seen, only_malformed=False):
+        unreadable |= failure.code == UNREADABLE
         yield failure
     if table is not None:
         names = [column.name for column in table.columns]
@@ -91,12 +89,14 @@ def definition_failures(
     config: EndpointConfig,
     resource: ResourceConfig,
     table: Table | None,
+    seen: Collection[Path] = (),
     *,
     only_malformed: bool = True,
 ) -> Iterator[SourceError]:
     """Why one table cannot be captured. Raises pymysql.Error.
 
     Args:
+        seen: As ``seen_readable`` found: the others are asked for.
         only_malformed: Of its ``where``, which concerns no change, only that it is no condition at all. What else is
             wrong with it, a chunk says.
     """
@@ -136,8 +136,13 @@ def definition_failures(
     )
     yield from _hash_failures(config, resource, table, name)
     yield from _key_failures(config, resource, table, name)
-    yield from (unreadable := list(_select_failures(session, config, table, name)))
-    if resource.where and not unreadable:
+    if table.path not in seen and not is_readable(session, table):
+        yield SourceError(
+            UNREADABLE,
+            f"user {config.user} may not read {name}, or not all of its columns",
+            remedy=f"Run: GRANT SELECT ON {'.'.join(map(quoted_name, table.path))} TO {session.account()};",
+        )
+    elif resource.where:
         failure = condition_failure(session, table, resource.where, whose="where", only_malformed=only_malformed)
         yield from [] if failure is None else [failure]
 
@@ -209,19 +214,4 @@ def _snapshot_failures(config: EndpointConfig, table: Table, name: str) -> Itera
                 "Use `truncate: emit` under tidemark's runtime, or `truncate: backfill` under one that knows "
                 "backfillBegin, add a primary key, or capture only the table's log with `scan: none`."
             ),
-        )
-
-
-def _select_failures(session: Session, config: EndpointConfig, table: Table, name: str) -> Iterator[SourceError]:
-    source = f"{quoted_name(table.schema)}.{quoted_name(table.name)}"
-    try:
-        # All columns: the catalog lacks those that the user may not read, but the log has them.
-        session.rows(f"SELECT * FROM {source} LIMIT 0")
-    except pymysql.Error as error:
-        if error_of(error)[0] not in (ER.TABLEACCESS_DENIED_ERROR, ER.COLUMNACCESS_DENIED_ERROR):
-            raise
-        yield _Unreadable(
-            "TM-MY-008",
-            f"user {config.user} may not read {name}, or not all of its columns",
-            remedy=f"Run: GRANT SELECT ON {source} TO {session.account()};",
         )
