@@ -14,6 +14,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from tidemark.protocol.cycles import collect_rarely
 from tidemark.runtime.commands.capture import capture
 from tidemark.runtime.commands.check import check, discover
 from tidemark.runtime.commands.demo import demo
@@ -92,6 +93,7 @@ def _writes_json(arguments: list[str]) -> bool:
 
 def main() -> NoReturn:
     """Runs the command; every error ends here as a message with a code, never as a traceback."""
+    collect_rarely()
     # A shell starts background jobs with SIGINT ignored, and Python would leave it so: it would leave processes behind.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:

@@ -20,8 +20,9 @@ logger = logging.getLogger(__name__)
 STATUS_SECONDS = 1.0
 """Between two lines while something changes."""
 
-SHARE = 10
-"""One part of so many of the time, at most, goes into lines: with thousands of tables each takes a while."""
+SHARE = 40
+"""One part of so many of the time, at most, goes into lines: with thousands of tables each takes a while, and twice as
+long where it is read."""
 
 QUIET_SECONDS = 5.0
 """Between two lines otherwise, or half of the silence that ``SourceLife`` allows if that is shorter."""

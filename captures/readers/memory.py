@@ -1,10 +1,9 @@
-"""Limits the memory that Python and the C library hold."""
+"""Limits the memory that the C library holds."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
-import gc
 import sys
 
 LARGE_BYTES = 1024 * 1024
@@ -12,9 +11,6 @@ LARGE_BYTES = 1024 * 1024
 
 KEPT_BYTES = 32 * 1024 * 1024
 """Bytes of smaller freed blocks, such as those of a chunk, that may stay: they are soon needed again."""
-
-_COLLECTION_OBJECTS = 20_000
-"""Objects between two searches for cycles. Rows and transactions have no cycles; Python's default is 700."""
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
 
@@ -30,8 +26,3 @@ def bound_freed_memory() -> None:
             library = ctypes.CDLL(None)
             library.mallopt(_M_MMAP_THRESHOLD, LARGE_BYTES)
             library.mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES)
-
-
-def collect_rarely() -> None:
-    """Makes Python search for cycles less often: it took a twelfth of the time of small transactions."""
-    gc.set_threshold(_COLLECTION_OBJECTS)

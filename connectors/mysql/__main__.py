@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tidemark.captures.readers.memory import collect_rarely
+from tidemark.protocol.cycles import collect_rarely
 
 if TYPE_CHECKING:
     from tidemark.captures.server.table_database import Database
