@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from functools import cache, partial
-from itertools import chain
+from itertools import chain, islice
 
 from tidemark.backfill.hidden import HiddenSet
 from tidemark.backfill.range_scan import RangeScan
@@ -286,9 +286,10 @@ class Backfills:
                 self._begin_snapshot(backfill, now)
         if self.throttle.remaining() > 0:
             return
-        due = [b for b in due if b.wanted and b.barrier is None and not b.unopened]
-        spare = self._readers.free - sum(len(b.startable(now)) for b in due)
+        ready = chain.from_iterable(b.startable(now) for b in due)
+        spare = self._readers.free - len(list(islice(ready, self._readers.free)))  # There may be thousands.
         if spare > 0:
+            due = [b for b in due if b.wanted and b.barrier is None and not b.unopened]
             self._splitter.cut(due, spare + 1, now)
 
     def start(self, position: int) -> None:
