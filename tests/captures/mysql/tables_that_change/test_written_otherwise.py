@@ -32,6 +32,17 @@ BOTH: dict[str, list[str]] = {
     "executable_comment": ["ALTER TABLE {t} /*!50100 ADD COLUMN c INT */ /*!50100 DEFAULT 7 */"],
     "executable_comment_around_all": ["/*!50100 ALTER TABLE {t} ADD COLUMN c INT DEFAULT 7 */"],
     "comments_between": ["ALTER /* a */ TABLE -- the table\n {t} # it\n ADD c INT /* null */ DEFAULT 7"],
+    "partition_behind_a_comment": [
+        "ALTER TABLE {t} PARTITION BY RANGE (id) (PARTITION p VALUES LESS THAN (2), PARTITION q VALUES LESS THAN (9))",
+        "--\nALTER TABLE {t} --\nDROP PARTITION p",
+    ],
+    "truncated_behind_a_comment": ["--\n--\nTRUNCATE TABLE {t}"],
+    "renamed_behind_a_comment": [
+        "CREATE TABLE {t}_n LIKE {t}",
+        "INSERT INTO {t}_n VALUES (9, 9, 9, 'n')",
+        "--\t\nRENAME TABLE {t} TO {t}_o, --\n{t}_n TO {t}",
+    ],
+    "added_behind_a_comment": ["--\r\nALTER TABLE {t} --\r\nADD c INT NOT NULL --\r\nDEFAULT 7"],
     "quoted_backtick": ["ALTER TABLE `{t}` ADD COLUMN `c``d` INT DEFAULT 7"],
     "expression_default": ["ALTER TABLE {t} ADD COLUMN c INT DEFAULT (3 + 4)"],
     "a_timestamp_now": ["ALTER TABLE {t} ADD COLUMN c TIMESTAMP DEFAULT CURRENT_TIMESTAMP"],
