@@ -6,9 +6,12 @@ import logging
 import re
 from collections.abc import Collection, Iterator, Sequence
 
+import pymysql
+from pymysql.constants import ER
+
 from tidemark.captures.mysql.server.conditions import condition_failure
 from tidemark.captures.mysql.server.prerequisites import server_failures
-from tidemark.captures.mysql.server.session import Session
+from tidemark.captures.mysql.server.session import Session, error_of
 from tidemark.captures.mysql.tables.bindings import captured_columns
 from tidemark.captures.mysql.tables.catalog import Path, is_versioned
 from tidemark.captures.mysql.tables.readability import is_readable, seen_readable
@@ -71,8 +74,8 @@ def _table_failures(
         policies = Policies.of(config.on_bad_value, resource.on_bad_value).columns
         for option, listed in (("exclude", resource.exclude), ("hash", resource.hash), ("on_bad_value", policies)):
             warn_of_dropped(table.name_in_full, option, listed, names)
-    if table is not None and not unreadable:
-        _warn_of_cascades(session, table, table.name_in_full)
+    if table is not None and not unreadable and not _warns_of_cascades(session, table, table.name_in_full):
+        yield _unreadable(session, config, table, "may read the columns of {}, but not its definition")
 
 
 def versioned(path: Sequence[str]) -> SourceError:
@@ -137,20 +140,30 @@ def definition_failures(
     yield from _hash_failures(config, resource, table, name)
     yield from _key_failures(config, resource, table, name)
     if table.path not in seen and not is_readable(session, table):
-        yield SourceError(
-            UNREADABLE,
-            f"user {config.user} may not read {name}, or not all of its columns",
-            remedy=f"Run: GRANT SELECT ON {'.'.join(map(quoted_name, table.path))} TO {session.account()};",
-        )
+        yield _unreadable(session, config, table, "may not read {}, or not all of its columns")
     elif resource.where:
         failure = condition_failure(session, table, resource.where, whose="where", only_malformed=only_malformed)
         yield from [] if failure is None else [failure]
 
 
-def _warn_of_cascades(session: Session, table: Table, name: str) -> None:
+def _unreadable(session: Session, config: EndpointConfig, table: Table, what: str) -> SourceError:
+    return SourceError(
+        UNREADABLE,
+        f"user {config.user} {what.format(table.name_in_full)}",
+        remedy=f"Run: GRANT SELECT ON {'.'.join(map(quoted_name, table.path))} TO {session.account()};",
+    )
+
+
+def _warns_of_cascades(session: Session, table: Table, name: str) -> bool:
+    """False if the user may not see the table's definition."""
     # Since MySQL 9.6 the server carries out foreign keys itself and logs it, unless InnoDB is told to do it.
     # information_schema hides foreign keys from users who may only read.
-    definition = str(session.rows(f"SHOW CREATE TABLE {quoted_name(table.schema)}.{quoted_name(table.name)}")[0][1])
+    try:
+        definition = str(session.rows(f"SHOW CREATE TABLE {'.'.join(map(quoted_name, table.path))}")[0][1])
+    except pymysql.Error as error:
+        if error_of(error)[0] != ER.TABLEACCESS_DENIED_ERROR:
+            raise
+        return False
     if (cascades := _CASCADE.findall(definition)) and session.variable("innodb_native_foreign_keys") != "OFF":
         logger.warning(
             "%s: the binary log does not have what its foreign keys %s delete or change (ON DELETE, ON UPDATE), so "
@@ -158,6 +171,7 @@ def _warn_of_cascades(session: Session, table: Table, name: str) -> None:
             name,
             ", ".join(cascades),
         )
+    return True
 
 
 def _hash_failures(config: EndpointConfig, resource: ResourceConfig, table: Table, name: str) -> Iterator[SourceError]:
