@@ -17,32 +17,35 @@ from tidemark.protocol.errors import SourceError
 UNKNOWN_DENSITY = 50.0
 """Rows in a page of a relation that was never analyzed."""
 
-# Foreign tables among the partitions have no pages, and their rows are not in the log.
+# Foreign tables among the partitions have no pages, and their rows are not in the log. A snapshot that was imported may
+# show names and partitions of before: whether one is there, and its name, is told by functions, which look as of now.
 _FILES = """
 WITH RECURSIVE parts AS (
-    SELECT c.oid, c.relkind, c.relnamespace, c.relname, c.relpages, c.reltuples FROM pg_class c WHERE c.oid = {root}
+    SELECT c.oid, c.relkind, c.relpages, c.reltuples FROM pg_class c WHERE c.oid = {root}
     UNION ALL
-    SELECT c.oid, c.relkind, c.relnamespace, c.relname, c.relpages, c.reltuples
+    SELECT c.oid, c.relkind, c.relpages, c.reltuples
     FROM parts p
     JOIN pg_inherits i ON i.inhparent = p.oid AND p.relkind = 'p'
     JOIN pg_class c ON c.oid = i.inhrelid
 )
-SELECT p.oid, n.nspname, p.relname, pg_relation_filenode(p.oid),
+SELECT p.oid, p.oid::regclass, pg_relation_filenode(p.oid),
        pg_relation_size(p.oid) / current_setting('block_size')::int,
        CASE WHEN p.relpages > 0 AND p.reltuples > 0 THEN p.reltuples / p.relpages END
-FROM parts p JOIN pg_namespace n ON n.oid = p.relnamespace
-WHERE p.relkind = 'r'
+FROM parts p
+WHERE p.relkind = 'r' AND pg_relation_filenode(p.oid) IS NOT NULL
 ORDER BY p.oid
 """
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """The file of a table or partition. ``pages`` is its size now, ``density`` about how many rows are in a page."""
+    """The file of a table or partition. ``pages`` is its size now, ``density`` about how many rows are in a page.
+
+    ``relation`` is its name as SQL of the session that told it: quoted where it must be, and with its schema.
+    """
 
     oid: int
-    schema: str
-    name: str
+    relation: str
     node: int
     pages: int
     density: float
@@ -105,10 +108,8 @@ def files_query(root: int) -> bytes:
 
 def parse_file(row: Sequence[str | None]) -> File:
     """A row of ``files_query`` as text."""
-    oid, schema, name, node, pages, density = row
-    return File(
-        int(oid or 0), schema or "", name or "", int(node or 0), int(pages or 0), float(density or UNKNOWN_DENSITY)
-    )
+    oid, relation, node, pages, density = row
+    return File(int(oid or 0), relation or "", int(node or 0), int(pages or 0), float(density or UNKNOWN_DENSITY))
 
 
 def next_pages(files: Sequence[File], cursor: Place | None, until: Place | None, rows: int) -> Pages | None:

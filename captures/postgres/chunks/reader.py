@@ -199,8 +199,7 @@ class CopyChunkReader:
             chunk.end = True
             return
         start = pages.start
-        relation = pages.file.schema, pages.file.name
-        query = table.pages(relation, (start.page, start.line), pages.stop, plan.where, limit)
+        query = table.pages(pages.file.relation, (start.page, start.line), pages.stop, plan.where, limit)
         placed = PlacedRows(self._decoder(table), len(chunk.rereads))
         whole = self._rows.copy(self._text(query), placed.take, table.name)
         rows = chunk.rows = placed.rows()

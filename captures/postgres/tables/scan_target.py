@@ -135,7 +135,7 @@ class ScanTarget:
 
     def pages(
         self,
-        relation: tuple[str, str],
+        relation: str,
         after: tuple[int, int],
         before: int,
         where: str | None,
@@ -144,7 +144,7 @@ class ScanTarget:
         """The rows of some pages, each with its ctid as a first column, in the pages' order.
 
         Args:
-            relation: Schema and name of what holds the pages: the table itself, or a partition.
+            relation: What holds the pages, as SQL: the table itself, or a partition.
             after: Page and line of the last row that is not wanted any more.
             before: The first page that is not wanted.
         """
@@ -157,7 +157,7 @@ class ScanTarget:
         # The pages themselves come in order; a condition may have the planner go another way, by an index or a join.
         order = sql.SQL(" ORDER BY ctid" if self.where or where else "")
         return sql.SQL("SELECT ctid, {} FROM ONLY {}{}{} LIMIT {}").format(
-            self._columns(), sql.Identifier(*relation), _where(conditions), order, sql.Literal(limit)
+            self._columns(), sql.SQL(relation), _where(conditions), order, sql.Literal(limit)
         )
 
     # Parts.

@@ -11,6 +11,7 @@ from tests.captures.postgres.chunk_reads import Table, after, opened
 from tests.servers.postgres import Database
 from tidemark.captures.postgres.chunks.copy_rows import ChunkLimits
 from tidemark.captures.postgres.chunks.pages import File, Place, Rewritten, next_pages, page_bounds
+from tidemark.captures.postgres.tables.snapshots import ImportedSnapshot
 from tidemark.protocol.errors import SourceError
 
 FILLER = "x text DEFAULT repeat('x', 200)"
@@ -49,7 +50,7 @@ def test_every_row_comes_once(any_database: Database, statements: tuple[str, ...
 
 def test_pages_are_read_by_their_tids(database: Database) -> None:
     with opened(database, *KEYED) as table:
-        query = table.target.pages(("public", "t"), (3, 4), 9, None, 50)
+        query = table.target.pages("public.t", (3, 4), 9, None, 50)
         with table.session.cursor() as cursor:
             plan = "\n".join(row[0] for row in cursor.execute(b"EXPLAIN " + query.as_bytes(None)))
         assert "Tid Range Scan" in plan
@@ -107,6 +108,23 @@ def test_a_partition_that_goes_away_is_passed_over(database: Database) -> None:
         assert rows_read(table, 30, cursor=after(chunk)) == list(range(100, 1001))
 
 
+def test_names_and_partitions_are_those_of_now_in_a_snapshot_of_before(database: Database) -> None:
+    """Chunks of a table without a key import the snapshot of its base, which may be of a moment without its name."""
+    with opened(database, *PARTITIONED) as table, database.connect() as holder:
+        for old, new in (("t", "away"), ("t_2", "Away 2"), ("t_1b", "u")):
+            table.session.execute(f'ALTER TABLE {old} RENAME TO "{new}"')
+        holder.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        (exported,) = holder.execute("SELECT pg_export_snapshot()").fetchone() or ("",)
+        snapshot = ImportedSnapshot(exported)
+        table.session.execute("ALTER TABLE away RENAME TO t")
+        table.session.execute("ALTER TABLE u RENAME TO t_1b")
+        table.session.execute("CREATE SCHEMA s")
+        table.session.execute("ALTER TABLE t_1b SET SCHEMA s")
+        assert rows_read(table, 70, snapshot=snapshot) == list(range(1, 1001))
+        table.session.execute("DROP TABLE t_1a")
+        assert rows_read(table, 70, snapshot=snapshot) == list(range(100, 1001))
+
+
 def test_a_condition_bounds_what_is_looked_at(database: Database) -> None:
     with opened(database, *KEYED, "ANALYZE t", where="v > 990") as table:
         read = list(table.chunks(100, physical=True))
@@ -132,7 +150,7 @@ def test_rows_without_a_key_have_places_of_their_own(database: Database) -> None
 
 # The pure part.
 
-ONE, TWO = File(7, "s", "one", 70, 100, 10.0), File(9, "s", "two", 90, 40, 10.0)
+ONE, TWO = File(7, "s.one", 70, 100, 10.0), File(9, "s.two", 90, 40, 10.0)
 
 
 def test_pages_of_about_the_wanted_number_of_rows() -> None:

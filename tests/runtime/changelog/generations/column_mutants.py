@@ -128,7 +128,7 @@ _OF_ANNOUNCEMENTS = (
     Mutant(
         "a change is stated although no row can be read after it",
         BoundTable.announce,
-        "and self._generations.follows(self._bind(None).schema)",
+        "and self._generations.follows(self._schema_alone())",
         "",
     ),
     Mutant(
