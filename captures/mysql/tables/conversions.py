@@ -253,14 +253,15 @@ def _same_to_others(before: Column, now: Column) -> bool:
 
 def _generated_from(names: Iterable[str], columns: Iterable[Column]) -> list[str]:
     """The columns that are generated from those with these names, also by way of others."""
-    found = list(names)
-    begin = len(found)
-    left = [column for column in columns if column.generated and column.name not in found]
-    for name in found:  # It grows.
+    bases, found = list(names), []
+    left = [column for column in columns if column.generated]
+    for name in bases:  # It grows.
         text = quoted_name(name).lower()
-        found += (more := [column.name for column in left if text in column.expression.lower()])
+        more = [column.name for column in left if text in column.expression.lower()]
+        found += more
+        bases += more
         left = [column for column in left if column.name not in more]
-    return found[begin:]
+    return found
 
 
 def keeps_values(before: Column, now: Column, *, mode: SqlMode, tinyint1_as_bool: bool) -> bool:

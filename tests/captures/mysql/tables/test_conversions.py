@@ -182,6 +182,15 @@ def test_what_is_generated_from_a_column_that_is_redefined() -> None:
             definitions = Definitions((first, second, text), 0, captured=True)
 
 
+def test_what_is_generated_and_converted_together_with_its_base() -> None:
+    """As CONVERT TO CHARACTER SET does with a text that is the HEX of another."""
+    base = replace(TEXT, name="b", charset="latin1")
+    generated = replace(TEXT, generated="stored", expression="hex(`b`)")
+    definitions = Definitions((generated, base), 0, captured=True)
+    now = replace(generated, charset="utf16"), replace(base, charset="utf16")
+    assert converted(definitions, Alteration(texts=True), 10, 10, *now, emitted="ab") == ("a",)
+
+
 def test_what_is_generated_from_a_char_that_is_filled_up() -> None:
     """A copy of the rows makes it anew."""
     char = replace(TEXT, name="b", data_type="char")
