@@ -18,6 +18,7 @@ from tidemark.protocol.cycles import collect_rarely
 from tidemark.runtime.commands.capture import capture
 from tidemark.runtime.commands.check import check, discover
 from tidemark.runtime.commands.demo import demo
+from tidemark.runtime.commands.doctor import doctor
 from tidemark.runtime.commands.init import init
 from tidemark.runtime.commands.log import log_commands
 from tidemark.runtime.commands.materialize import materialize
@@ -65,6 +66,8 @@ def tidemark(
 
     [bold]Look[/bold]         tidemark status capture.yaml, tidemark tail shop.log -t public.orders
 
+    [bold]Ask[/bold]          tidemark doctor capture.yaml: what does not fit, and what to do
+
     [bold]Spark[/bold]        tidemark materialize capture.yaml
     """
 
@@ -82,6 +85,7 @@ app.command(rich_help_panel="Steer")(backfill)
 app.command(rich_help_panel="Steer")(priority)
 app.command(rich_help_panel="Steer")(remove)
 app.command(rich_help_panel="Look")(status)
+app.command(rich_help_panel="Look")(doctor)
 app.command(rich_help_panel="Look")(tail)
 app.add_typer(log_commands, name="log", rich_help_panel="Look")
 

@@ -139,6 +139,43 @@ CODES = (
         "'tidemark remove' needs one of this project's connectors, of this version. Drop by hand what another made.",
     ),
     manual(
+        "TM-RUN-022",
+        "The log will soon fill its disk",
+        "Free space, or move the log to a larger disk: stop the capture, copy the folder, set log: in the capture file, "
+        "and start it again.",
+    ),
+    manual(
+        "TM-RUN-023",
+        "A table has changed while the capture did not run",
+        "Start the capture: it follows the change as its log shows it. 'tidemark plan FILE' says whether the table is "
+        "read again for that, and what it costs.",
+    ),
+    manual(
+        "TM-RUN-024",
+        "The capture does not run as it should",
+        "If it does not run, start it with 'tidemark capture FILE': until then its source retains its log, and Spark "
+        "gets nothing new. If its source is away, or its connector is silent, it goes on by itself: look at the error. "
+        "If it does not answer, end its process and start it again; nothing that was committed is lost.",
+    ),
+    manual(
+        "TM-RUN-025",
+        "The source will soon drop the capture's position",
+        "Have the capture run and catch up. If it runs, look at its lag: a long transaction, a slow disk or an object "
+        "store that refuses requests may hold it up. Or raise the source's limit (max_slot_wal_keep_size, or the time "
+        "that binary logs are kept).",
+    ),
+    manual(
+        "TM-RUN-026",
+        "A table in Spark is far behind the log",
+        "Run 'tidemark materialize FILE', or look why the one that should run does not.",
+    ),
+    manual(
+        "TM-RUN-027",
+        "A table in Spark has more than the log",
+        "The log is an older copy, or another one. Bring the newer one back. Or rebuild the table from the log as it is: "
+        "tidemark materialize FILE --rebuild TABLE.",
+    ),
+    manual(
         "TM-LOG-005",
         "The log belongs to another capture",
         "Give each capture its own log: change log: in the capture file. If the capture was renamed, give it its old "

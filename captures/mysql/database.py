@@ -50,6 +50,7 @@ class MysqlDatabase(TableDatabase[EndpointConfig, ResourceConfig, Session]):
     wrong_config = "TM-MY-023"
     several_unmet = "TM-MY-010"
     why_disabled = "it has no primary key: its entry must have a key or a scan"
+    other_clock = "TM-MY-057"
 
     def named(self, config: JsonObject, capture: str, state: JsonObject) -> JsonObject:
         return {**config, "server_id": config.get("server_id") or replica_id_of(config, capture)} if capture else config
@@ -99,6 +100,10 @@ class MysqlDatabase(TableDatabase[EndpointConfig, ResourceConfig, Session]):
         from tidemark.captures.mysql.chunks.watermark_table import made_objects
 
         return made_objects(session, endpoint)
+
+    def now(self, session: Session) -> float:
+        ((seconds,),) = session.rows("SELECT UNIX_TIMESTAMP(NOW(6))")
+        return float(seconds)
 
     def run(self, session: Session, statement: str, what: str) -> None:
         with asking(what):

@@ -203,4 +203,10 @@ CODES = (
         "is dropped or exchanged are deleted downstream, too. To have all of them go, run tidemark backfill with --truncate, or set "
         "on_partition_gone: reread, which reads the table again each time.",
     ),
+    manual(
+        "TM-MY-057",
+        "The server's clock and this machine's differ",
+        "Have both machines keep their time by the same time server (chrony, systemd-timesyncd). The lag is counted from "
+        "the server's times of commits: it is wrong by the difference, and so are reads as of a time.",
+    ),
 )

@@ -56,6 +56,7 @@ class PostgresDatabase(TableDatabase[EndpointConfig, ResourceConfig, psycopg.Con
     wrong_config = "TM-PG-023"
     several_unmet = "TM-PG-010"
     why_disabled = "it has no primary key, and without REPLICA IDENTITY FULL the log does not identify its rows"
+    other_clock = "TM-PG-046"
 
     def __init__(self) -> None:
         super().__init__()
@@ -109,6 +110,10 @@ class PostgresDatabase(TableDatabase[EndpointConfig, ResourceConfig, psycopg.Con
         from tidemark.captures.postgres.server.made_objects import made_objects
 
         return made_objects(session, endpoint, self._owner, self._state)
+
+    def now(self, session: psycopg.Connection) -> float:
+        (seconds,) = session.execute("SELECT extract(epoch FROM clock_timestamp())").fetchone() or (0,)
+        return float(seconds)
 
     def run(self, session: psycopg.Connection, statement: str, what: str) -> None:
         with asking(what):

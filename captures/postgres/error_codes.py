@@ -214,4 +214,10 @@ CODES = (
         "A capture works without it. Enable it by the statement in the warning, replace it by the script that `tidemark "
         "check FILE --fix-sql` prints, or drop it.",
     ),
+    manual(
+        "TM-PG-046",
+        "The server's clock and this machine's differ",
+        "Have both machines keep their time by the same time server (chrony, systemd-timesyncd). The lag is counted from "
+        "the server's times of commits: it is wrong by the difference, and so are reads as of a time.",
+    ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+CLOCK_SECONDS = 2.0
+"""Clocks that are kept by a time server differ by less."""
 
 E = TypeVar("E", bound=Endpoint)
 R = TypeVar("R", bound=TableConfig)
@@ -38,12 +41,14 @@ class TableDatabase(ABC, Generic[E, R, S]):
         wrong_config: The code of errors in the configuration.
         several_unmet: The code of an error that lists several unmet prerequisites.
         why_disabled: Why tables without a key are discovered as disabled.
+        other_clock: The code of a warning that the server's clock is another.
     """
 
     fallback_key: list[str]
     wrong_config: str
     several_unmet: str
     why_disabled: str
+    other_clock: str
 
     def __init__(self) -> None:
         self._state: JsonObject = {}
@@ -78,11 +83,24 @@ class TableDatabase(ABC, Generic[E, R, S]):
         with self.session(endpoint, "checking prerequisites") as session:
             found = self.unmet(session, endpoint, resources)
             if check := os.environ.get(CHECK):
+                self._tell_clock(session)
                 said = {str(failure) for failure in found.all}
                 more = self.standing(session, endpoint, running=check == "running")
                 found = Unmet([*found.source, *(each for each in more if str(each) not in said)], found.tables)
         found.enforce(self.several_unmet)
         return [resource.path for resource in resources]
+
+    def _tell_clock(self, session: S) -> None:
+        """Warns if the server's clock and ours differ: the lag is counted from its times of commits."""
+        asked = time.time()
+        there = self.now(session)
+        answered = time.time()
+        ahead = there - answered if there > answered else min(0.0, there - asked)
+        if abs(ahead) < CLOCK_SECONDS:
+            return
+        which = "ahead of" if ahead > 0 else "behind"
+        wrong = SourceError(self.other_clock, f"the server's clock is {abs(ahead):.0f} s {which} this machine's")
+        logger.warning("%s", wrong.message, extra={"code": wrong.code, "remedy": wrong.remedy})
 
     def tell_retained(self, config: JsonObject) -> None:
         """Logs what the server retains for a capture that does not run, and why the capture could not resume."""
@@ -182,6 +200,10 @@ class TableDatabase(ABC, Generic[E, R, S]):
         Raises:
             SourceError: A process uses some of it.
         """
+
+    @abstractmethod
+    def now(self, session: S) -> float:
+        """The server's time, in seconds since 1970."""
 
     @abstractmethod
     def run(self, session: S, statement: str, what: str) -> None:

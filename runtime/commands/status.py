@@ -41,7 +41,7 @@ def status(path: LogArgument, json: JsonOption = False) -> None:
 def _lines(report: dict[str, Any], life: Liveness, now: datetime) -> Iterator[str]:
     yield f"capture  {report['capture']}"
     yield f"log      {report['log']}"
-    yield f"state    {_in_words(life, now)}"
+    yield f"state    {life.in_words(now)}"
     for need in report["needs"]:
         yield f"needs    you: {need}"
     if (mistake := report["file_error"]) is not None:
@@ -112,27 +112,6 @@ def _more_lines(report: dict[str, Any], now: datetime) -> Iterator[str]:
         yield f"failed: {why}"
     for order in report["commands"]:
         yield f"command {order.get('sequence')} is waiting: {order.get('action')}"
-
-
-def _in_words(life: Liveness, now: datetime) -> str:
-    ago = duration((now - life.since).total_seconds()) if life.since else "an unknown time"
-    match life.state:
-        case "running":
-            return f"running (process {life.pid}) for {ago}"
-        case "waiting for the source":
-            return f"running (process {life.pid}), but the source has been unreachable for {ago}"
-        case "connector silent":
-            return f"running (process {life.pid}), but its connector has sent nothing for {ago}"
-        case "not answering":
-            return f"NOT ANSWERING: process {life.pid} exists, but has not written its status for {ago}"
-        case "unknown" if life.since is None:
-            return "NOT RUNNING: no capture has run here yet"
-        case "unknown":
-            return f"NOT RUNNING here: a capture on another machine last wrote its status {ago} ago"
-        case "killed":
-            return f"NOT RUNNING: process {life.pid} was killed; it last wrote its status {ago} ago"
-        case outcome:
-            return f"NOT RUNNING: {outcome} {ago} ago"
 
 
 def _when(error: dict[str, Any], now: datetime) -> str:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from tidemark.runtime.progress.quantities import duration
+
 FRESH_SECONDS = 20.0
 """A running capture writes its status file several times in this time."""
 
@@ -35,6 +37,27 @@ class Liveness:
     running: bool
     since: datetime | None = None
     pid: int = 0
+
+    def in_words(self, now: datetime) -> str:
+        """The state for people."""
+        ago = duration((now - self.since).total_seconds()) if self.since else "an unknown time"
+        match self.state:
+            case "running":
+                return f"running (process {self.pid}) for {ago}"
+            case "waiting for the source":
+                return f"running (process {self.pid}), but the source has been unreachable for {ago}"
+            case "connector silent":
+                return f"running (process {self.pid}), but its connector has sent nothing for {ago}"
+            case "not answering":
+                return f"NOT ANSWERING: process {self.pid} exists, but has not written its status for {ago}"
+            case "unknown" if self.since is None:
+                return "NOT RUNNING: no capture has run here yet"
+            case "unknown":
+                return f"NOT RUNNING here: a capture on another machine last wrote its status {ago} ago"
+            case "killed":
+                return f"NOT RUNNING: process {self.pid} was killed; it last wrote its status {ago} ago"
+            case outcome:
+                return f"NOT RUNNING: {outcome} {ago} ago"
 
 
 def liveness(status: dict[str, Any] | None, now: datetime | None = None) -> Liveness:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidemark.runtime.commands.fix_sql import STATEMENT
+from tidemark.runtime.diagnosis.fix_sql import STATEMENT
 
 __all__ = ["STATEMENT", "statements"]
 

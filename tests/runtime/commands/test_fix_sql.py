@@ -8,7 +8,7 @@ from tests.runtime.capture_folder import CaptureFolder
 from tests.runtime.commands.test_commands import SESSION
 from tests.runtime.commands.test_plan import ANSWER
 from tidemark.protocol.logs import OPTIONAL_SQL
-from tidemark.runtime.commands.fix_sql import Fix, OptionalPart, script
+from tidemark.runtime.diagnosis.fix_sql import Fix, OptionalPart, script
 
 GRANT = 'GRANT SELECT ON "a;b" TO "c";'
 
