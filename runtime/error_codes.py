@@ -201,6 +201,18 @@ CODES = (
         "the source keeps the rest.",
     ),
     manual(
+        "TM-LOG-014",
+        "The object store is not fit for a change log",
+        "Take a store whose conditional writes (If-None-Match) are atomic: of several that create one object, one must "
+        "succeed. Those of the large clouds are. Nothing was written into the log.",
+    ),
+    retry(
+        "TM-LOG-015",
+        "Another capture writes the change log",
+        "Stop that capture. If it was killed, try again in half a minute. If you know that it is dead, give --take-over: "
+        "should it live after all, it fails at its next commit.",
+    ),
+    manual(
         "TM-LOG-010",
         "A value does not fit the column's type",
         "The event is kept whole in the collection _quarantine, and the capture continues. To store future values, add "

@@ -25,6 +25,7 @@ from tests.servers.templates import folder_of
 from tidemark.protocol.environment import RUNTIME
 
 if TYPE_CHECKING:
+    from tests.servers.object_store import S3Server
     from tests.servers.spark_cluster import SparkCluster
 
 _numbers = itertools.count()
@@ -130,6 +131,15 @@ def pytest_collection_finish() -> None:
     """Five thousand tests are alive until the end: no garbage collection is to look at them again and again."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """A server of S3's protocol."""
+    from tests.servers.object_store import s3_server  # Takes long to load.
+
+    with s3_server(tmp_path_factory.mktemp("s3")) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -19,6 +19,7 @@ import pyarrow as pa
 from tidemark.protocol.changelog import ChangeLog, Column, Commit, LogHeader, Segment, Summary, TableSchema, layout
 from tidemark.protocol.changelog.models import META_COLUMNS, Generation
 from tidemark.protocol.changelog.summaries import advance
+from tidemark.protocol.store.local import DirectoryStore
 from tidemark.runtime.changelog.documents.columns import arrow_type
 from tidemark.runtime.changelog.segments.segment_writer import SegmentWriter
 
@@ -166,7 +167,9 @@ class ManyTables:
         path = layout.segment_path(schema.collection, self._number, 1, index)
         types = {**{column.name: column.type for column in schema.columns}, **META_COLUMNS}
         arrow = pa.schema([pa.field(name, arrow_type(type_)) for name, type_ in types.items()])
-        writer = SegmentWriter(self._root, path, schema, schema.fingerprint, arrow, generation=self._generation)
+        writer = SegmentWriter(
+            DirectoryStore(self._root), path, schema, schema.fingerprint, arrow, generation=self._generation
+        )
         rows = pa.concat_tables([self._rows(part, arrow) for part in parts]).combine_chunks()
         for start in range(0, rows.num_rows, GROUP):
             writer.write(rows.slice(start, GROUP))

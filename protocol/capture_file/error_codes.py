@@ -21,10 +21,4 @@ CODES = (
         "Compare the entry with the output of 'tidemark discover FILE'. Names are case-sensitive; a dot joins schema "
         "and table.",
     ),
-    manual(
-        "TM-CFG-008",
-        "The change log of a capture is in an object store",
-        "Give log a local path: this version of the runtime writes change logs in directories. Spark reads a log in an "
-        "object store, for example a copy of one.",
-    ),
 )

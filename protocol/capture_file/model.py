@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,7 +13,8 @@ from tidemark.protocol.capture_file.notify_entry import NotifyEntry
 from tidemark.protocol.capture_file.spark_entry import SparkEntry
 from tidemark.protocol.capture_file.store_entry import StoreEntry
 from tidemark.protocol.capture_file.values import STRICT, Seconds, StoredPath
-from tidemark.protocol.errors import UsageError
+from tidemark.protocol.store import Store
+from tidemark.protocol.store.opening import RETRIED, is_url, opened
 from tidemark.protocol.store.settings import StoreSettings
 from tidemark.protocol.text.sizes import Bytes
 
@@ -208,15 +210,21 @@ class CaptureFile(BaseModel):
         return self._path.absolute().parent
 
     @property
-    def log_path(self) -> Path:
-        """The directory of the change log.
+    def log_place(self) -> str:
+        """Where the change log is: a directory's path, or a URL."""
+        return self.log if isinstance(self.log, str) else str(self.folder / self.log)
+
+    def log_store(self, retried: timedelta = RETRIED) -> Store:
+        """What the change log is in. Nothing is asked of it yet.
+
+        Args:
+            retried: For how long a request to an object store is tried again.
 
         Raises:
-            UsageError: ``TM-CFG-008`` it is in an object store.
+            UsageError: As ``opened`` and ``store_settings``.
         """
-        if isinstance(self.log, str):
-            raise UsageError("TM-CFG-008", f"{self._path}: log is {self.log}, which is no directory")
-        return self.folder / self.log
+        place = self.log_place
+        return opened(place, self.store_settings if is_url(place) else None, retried)
 
     @property
     def store_settings(self) -> StoreSettings | None:

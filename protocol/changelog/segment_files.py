@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 from tidemark.protocol.changelog.models import META_COLUMNS, Segment
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.store import Store
+from tidemark.protocol.store.arrow_files import parquet_source
 from tidemark.protocol.store.local import DirectoryStore
-from tidemark.protocol.store.range_file import parquet_source
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,13 @@ class DirectoryStore(Store):
     def size(self, path: str) -> int:
         return os.stat(self.where(path)).st_size  # noqa: PTH116
 
+    def modified(self, path: str) -> float:
+        return os.stat(self.where(path)).st_mtime  # noqa: PTH116
+
+    @property
+    def identity(self) -> str:
+        return str(self.root.resolve())
+
     def list(self, folder: str, after: str = "") -> Iterator[Entry]:
         for name, is_folder in self._names(folder, after):
             path = f"{folder}/{name}" if folder else name
@@ -75,7 +82,11 @@ class DirectoryStore(Store):
         base = f"{folder}/" if folder else ""
         try:
             with os.scandir(self.where(folder)) as entries:
-                found = [(entry.name, entry.is_dir()) for entry in entries if not _is_unfinished(entry.name)]
+                found = [
+                    (entry.name, entry.is_dir(follow_symlinks=False))
+                    for entry in entries
+                    if not _is_unfinished(entry.name)
+                ]
         except FileNotFoundError:
             return []
         # A folder's files come where its name with a slash does.
@@ -84,6 +95,25 @@ class DirectoryStore(Store):
             rest = os.fsencode(after[len(base) :])
             keyed = [item for item in keyed if item[0] >= rest[: len(item[0])]]
         return [(name, is_folder) for _, name, is_folder in sorted(keyed)]
+
+    def make(self) -> None:
+        """Makes the directory itself, durably."""
+        self._make_folder("")
+
+    def remove_unfinished(self, folder: str) -> int:
+        """Deletes what processes that have died left unfinished in a folder, and returns how many files.
+
+        A process that lives, and has begun one of them, fails to create or replace its file.
+        """
+        try:
+            with os.scandir(self.where(folder)) as entries:
+                left = [entry.path for entry in entries if _is_unfinished(entry.name) and entry.is_file()]
+        except FileNotFoundError:
+            return 0
+        for path in left:
+            with suppress(FileNotFoundError):
+                os.unlink(path)  # noqa: PTH108
+        return len(left)
 
     def create(self, path: str, data: bytes) -> None:
         with self._unfinished(path, data) as temporary:

@@ -71,6 +71,14 @@ class ObjectStore(Store):
         with as_os_errors(self.where(path)):
             return int(obstore.head(self.client, path)["size"])
 
+    def modified(self, path: str) -> float:
+        with as_os_errors(self.where(path)):
+            return obstore.head(self.client, path)["last_modified"].timestamp()
+
+    @property
+    def identity(self) -> str:
+        return self.place
+
     def list(self, folder: str, after: str = "") -> Iterator[Entry]:
         with as_os_errors(self.where(folder)):
             stream = obstore.list(self.client, folder or None, offset=after or None, chunk_size=_LISTED)

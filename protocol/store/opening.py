@@ -29,12 +29,13 @@ def joined(place: str, path: str) -> str:
     return f"{place.rstrip('/')}/{path}"
 
 
-def opened(place: str | Path, settings: StoreSettings | None = None) -> Store:
+def opened(place: str | Path, settings: StoreSettings | None = None, retried: timedelta = RETRIED) -> Store:
     """The store at a place. Nothing is asked of it yet.
 
     Args:
         place: A path, or a URL such as ``s3://bucket/shop.log``.
         settings: What the environment does not say.
+        retried: For how long a request is tried again.
 
     Raises:
         UsageError: ``TM-CFG-009`` for a URL that names no bucket, or settings that do not fit it.
@@ -62,7 +63,7 @@ def opened(place: str | Path, settings: StoreSettings | None = None) -> Store:
     if (told.endpoint or "").startswith("http://") and not told.allow_http:
         raise UsageError("TM-CFG-009", f"the endpoint of {text} begins with http://, which allow_http does not allow")
     try:
-        client: Any = from_url(text, retry_config={"retry_timeout": RETRIED}, **options, **config)
+        client: Any = from_url(text, retry_config={"retry_timeout": retried}, **options, **config)
     except (BaseError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise UsageError("TM-CFG-009", f"{text} cannot be opened: {reason}") from None

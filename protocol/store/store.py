@@ -80,6 +80,15 @@ class Store(ABC):
         """The bytes of a file."""
 
     @abstractmethod
+    def modified(self, path: str) -> float:
+        """When a file was written: seconds since 1970, by the store's clock."""
+
+    @property
+    @abstractmethod
+    def identity(self) -> str:
+        """A text that is the same for every way to write the place."""
+
+    @abstractmethod
     def list(self, folder: str, after: str = "") -> Iterator[Entry]:
         """All files below a folder, however deep, in the order of their paths' bytes; none where it does not exist.
 

@@ -12,7 +12,6 @@ from array import array
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Executor, Future, wait
-from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -20,10 +19,12 @@ import pyarrow as pa
 from tidemark.protocol.changelog import layout
 from tidemark.protocol.changelog.models import QUARANTINE, QUARANTINE_SCHEMA, Generation, Segment, TableSchema
 from tidemark.protocol.errors import ChangeLogError
+from tidemark.protocol.store import Store
 from tidemark.runtime.changelog.documents.column_names import ColumnNames
 from tidemark.runtime.changelog.documents.column_parts import ColumnPart
 from tidemark.runtime.changelog.documents.decoder import DocumentDecoder, Part, decoder, unknown_members
 from tidemark.runtime.changelog.documents.quarantine import Misfit, Quarantine
+from tidemark.runtime.changelog.files.failures import disappeared
 from tidemark.runtime.changelog.segments.segment_writer import SegmentWriter
 
 BLOCK_ROWS = 65_536
@@ -145,13 +146,13 @@ class Batch:
         generations: Those that begin or become whole with it.
     """
 
-    def __init__(self, root: Path, number: int, epoch: int, first_offset: int, writing_threads: Executor) -> None:
+    def __init__(self, store: Store, number: int, epoch: int, first_offset: int, writing_threads: Executor) -> None:
         self.number = number
         self.first_offset = first_offset
         self.events = 0
         self.bytes = 0
         self.discarded = False
-        self._root = root
+        self._store = store
         self._epoch = epoch
         self._sealed = False
         self._failed = False
@@ -327,11 +328,11 @@ class Batch:
         elif len(self._open) >= OPEN_SEGMENTS:
             self._finish_segment(next(iter(self._open)))
         # No folder is created in place of a log that disappeared: its volume may not be mounted.
-        if not (self._root / layout.HEADER).exists():
-            raise ChangeLogError("TM-LOG-013", f"{self._root} has disappeared: it held this capture's change log")
+        if self._store.directory is not None and not self._store.exists(layout.HEADER):
+            raise disappeared(self._store)
         path = layout.segment_path(name, self.number, self._epoch, len(self._begun))
         segment = SegmentWriter(
-            self._root,
+            self._store,
             path,
             collection.schema,
             collection.fingerprint,

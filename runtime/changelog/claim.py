@@ -6,6 +6,7 @@ load: a capture claims its log before it asks its connector anything.
 
 from __future__ import annotations
 
+import errno
 import logging
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,7 +19,10 @@ from tidemark.protocol.changelog.models import FORMAT_VERSION, Commit, LogHeader
 from tidemark.protocol.changelog.reader import ChangeLog, digest_of
 from tidemark.protocol.changelog.summaries import advance
 from tidemark.protocol.errors import ChangeLogError
-from tidemark.runtime.changelog.files import storage
+from tidemark.protocol.store import Store
+from tidemark.protocol.store.local import DirectoryStore
+from tidemark.runtime.changelog.files.failures import writing
+from tidemark.runtime.changelog.files.lock import WriterLock
 from tidemark.runtime.changelog.files.sweep import sweep
 
 logger = logging.getLogger(__name__)
@@ -29,25 +33,26 @@ class Claim:
     """A log that belongs to this process.
 
     Attributes:
-        lock: Keeps other processes of this machine from it.
+        store: That holds the log.
+        lock: Keeps other processes of this machine from a log in a directory.
         summary: The log after the commit that claims it.
         previous: The hash of that commit.
         writer: An id of whoever claims it, which each of its commits has.
     """
 
-    root: Path
-    lock: storage.WriterLock
+    store: Store
+    lock: WriterLock | None
     summary: Summary
     previous: str
     log_id: str
     writer: str
 
 
-def claimed(root: Path, capture: str, log_id: str = "", lock: storage.WriterLock | None = None) -> Claim:
+def claimed(place: Store | Path, capture: str, log_id: str = "", lock: WriterLock | None = None) -> Claim:
     """Creates a log, or takes it over from an earlier writer and deletes the unfinished files of that writer.
 
     Args:
-        root: Its directory, which is created if it does not exist.
+        place: Its store, or its directory, which is created if it does not exist.
         capture: The name of the capture to which the log belongs.
         log_id: The id of a log that must exist; then none is created.
         lock: The log's, if this process holds it. It is released with an error, and by whoever gets the claim.
@@ -57,49 +62,64 @@ def claimed(root: Path, capture: str, log_id: str = "", lock: storage.WriterLock
             it, ``TM-LOG-008`` it cannot be written, ``TM-LOG-002`` to ``TM-LOG-004``, ``TM-LOG-011`` and
             ``TM-LOG-012`` as ``ChangeLog``, ``TM-LOG-013`` it is not there.
     """
-    found = _existing(root, capture)  # before the lock: another capture's log is the better explanation
+    store = place if isinstance(place, Store) else DirectoryStore(place)
+    found = _existing(store, capture)  # before the lock: another capture's log is the better explanation
     if log_id and (found is None or found.header.log_id != log_id):
-        raise ChangeLogError("TM-LOG-013", f"the change log {log_id} of capture {capture} is no longer at {root}")
-    storage.make_folder(root)
-    lock = storage.WriterLock(root / layout.LOCK) if lock is None else lock
+        what = f"the change log {log_id} of capture {capture} is no longer at {store.place}"
+        raise ChangeLogError("TM-LOG-013", what)
+    lock = _locked(store) if lock is None else lock
     try:
-        log = _existing(root, capture) or _created(root, capture)
+        log = _existing(store, capture) or _created(store, capture)
         _upgrade(log)
         writer = uuid4().hex
         summary, previous = _claim(log, writer)
-        sweep(root, summary)
+        sweep(store, summary)
     except BaseException:
-        lock.release()
+        if lock is not None:
+            lock.release()
         raise
-    return Claim(root, lock, summary, previous, log.header.log_id, writer)
+    return Claim(store, lock, summary, previous, log.header.log_id, writer)
 
 
-def _existing(root: Path, capture: str) -> ChangeLog | None:
-    """The log at ``root`` if there is one, which must be this capture's."""
+def _locked(store: Store) -> WriterLock | None:
+    """The lock of a log in a directory, which is made. An object store has none."""
+    if not isinstance(store, DirectoryStore):
+        return None
+    with writing(store.place):
+        store.make()
+    return WriterLock(store.root / layout.LOCK)
+
+
+def _existing(store: Store, capture: str) -> ChangeLog | None:
+    """The log in ``store`` if there is one, which must be this capture's."""
     try:
-        log = ChangeLog(root)
+        log = ChangeLog(store)
     except ChangeLogError as error:
         if error.code != "TM-LOG-001":
             raise
         return None
     if log.header.capture != capture:
         raise ChangeLogError(
-            "TM-LOG-005", f"{root} is the change log of the capture {log.header.capture!r}, not of {capture!r}"
+            "TM-LOG-005", f"{store.place} is the change log of the capture {log.header.capture!r}, not of {capture!r}"
         )
     return log
 
 
-def _created(root: Path, capture: str) -> ChangeLog:
+def _created(store: Store, capture: str) -> ChangeLog:
     """Creates a log, or opens the one that another machine, without our lock, created first."""
-    if any((root / layout.COMMITS).glob("*.json")):
-        raise ChangeLogError("TM-LOG-004", f"{root / layout.HEADER} is missing, but {root} holds commits")
+    with writing(store.where(layout.COMMITS)):
+        lost = any(store.list(layout.COMMITS))
+    if lost:
+        where = store.where(layout.HEADER)
+        raise ChangeLogError("TM-LOG-004", f"{where} is missing, but {store.place} holds commits")
     header = LogHeader(log_id=str(uuid4()), capture=capture, created=datetime.now(UTC))
-    with suppress(FileExistsError):
-        storage.publish(root / layout.HEADER, header.model_dump_json(indent=2).encode(), epoch=0)
-        logger.info("created the change log %s", root)
-    log = _existing(root, capture)
+    with suppress(FileExistsError), writing(store.where(layout.HEADER)):
+        store.create(layout.HEADER, header.model_dump_json(indent=2).encode())
+        logger.info("created the change log %s", store.place)
+    log = _existing(store, capture)
     if log is None:
-        raise ChangeLogError("TM-LOG-001", f"{root / layout.HEADER} disappeared while the log was being opened")
+        where = store.where(layout.HEADER)
+        raise ChangeLogError("TM-LOG-001", f"{where} disappeared while the log was being opened")
     return log
 
 
@@ -108,17 +128,21 @@ def _upgrade(log: ChangeLog) -> None:
     if log.header.format_version == FORMAT_VERSION:
         return
     header = log.header.model_copy(update={"format_version": FORMAT_VERSION})
-    storage.replace(log.root / layout.HEADER, header.model_dump_json(indent=2).encode())
-    logger.info("%s has format version %d from now on; earlier versions cannot read it", log.root, FORMAT_VERSION)
+    with writing(log.store.where(layout.HEADER)):
+        log.store.replace(layout.HEADER, header.model_dump_json(indent=2).encode())
+    logger.info(
+        "%s has format version %d from now on; earlier versions cannot read it", log.store.place, FORMAT_VERSION
+    )
 
 
 def _claim(log: ChangeLog, writer: str) -> tuple[Summary, str]:
     """Takes the next epoch by an empty commit of it. Returns the log after it, and the hash of that commit."""
-    storage.make_folder(log.root / layout.COMMITS)
     while True:
         summary = log.summary()
-        if summary.number < 0 and any(storage.files(log.root / layout.DATA)):
-            raise ChangeLogError("TM-LOG-004", f"the commits in {log.root / layout.COMMITS} are missing")
+        with writing(log.store.where(layout.DATA)):
+            lost = summary.number < 0 and any(log.store.list(layout.DATA))
+        if lost:
+            raise ChangeLogError("TM-LOG-004", f"the commits in {log.store.where(layout.COMMITS)} are missing")
         claim = Commit(
             number=summary.number + 1,
             epoch=summary.epoch + 1,
@@ -129,21 +153,48 @@ def _claim(log: ChangeLog, writer: str) -> tuple[Summary, str]:
             writer=writer,
         )
         try:
-            return write_commit(log.root, claim, summary)
+            return write_commit(log.store, claim, summary)
         except FileExistsError:
-            logger.info("another writer made commit %d of %s meanwhile: reading the log again", claim.number, log.root)
+            logger.info(
+                "another writer made commit %d of %s meanwhile: reading the log again", claim.number, log.store.place
+            )
 
 
-def write_commit(root: Path, commit: Commit, summary: Summary) -> tuple[Summary, str]:
-    """Writes a commit, and a summary if one is due. Raises ``FileExistsError`` if its number is taken.
+def write_commit(store: Store, commit: Commit, summary: Summary) -> tuple[Summary, str]:
+    """Writes a commit, and a summary if one is due.
 
     Returns:
         The log after it, and the hash of its file.
+
+    Raises:
+        FileExistsError: Another writer has its number, or a later one.
+        ChangeLogError: ``TM-LOG-008``.
     """
-    folder = root / layout.COMMITS
     data = commit.model_dump_json().encode()
-    storage.publish(folder / layout.commit_name(commit.number), data, commit.epoch)
+    _create(store, layout.commit_name(commit.number), data)
+    if store.directory is None and _is_passed(store, commit.number):
+        raise FileExistsError(errno.EEXIST, "a later commit exists", store.where(layout.COMMITS))
     summary = advance(summary, commit)
     if commit.number % layout.SUMMARY_EVERY == 0:
-        storage.publish(folder / layout.summary_name(commit.number), summary.model_dump_json().encode(), commit.epoch)
+        _create(store, layout.summary_name(commit.number), summary.model_dump_json().encode())
     return summary, digest_of(data)
+
+
+def _create(store: Store, name: str, data: bytes) -> None:
+    path = f"{layout.COMMITS}/{name}"
+    with writing(store.where(path)):
+        store.create(path, data)
+
+
+def _is_passed(store: Store, number: int) -> bool:
+    """Whether there is a commit after one that was just created: then another writer has the log.
+
+    Of a directory the lock keeps others away. In an object store a writer may have been stalled for so long that others
+    have made its number and deleted it since, with all that is too old to be kept. Then its commit is no part of the
+    log, and only the later ones show it.
+    """
+    after = f"{layout.COMMITS}/{layout.commit_name(number)}"
+    with writing(store.where(layout.COMMITS)):
+        # Commits come before summaries.
+        later = next(store.list(layout.COMMITS, after=after), None)
+    return later is not None and layout.commit_number(later.path.rpartition("/")[2]) is not None

@@ -32,7 +32,7 @@ def segment_events(log: ChangeLog, segment: Segment) -> Iterator[Event]:
     Raises:
         ChangeLogError: ``TM-LOG-009`` the segment is missing, corrupt, or another one.
     """
-    with SegmentFile.of(segment).opened(log.root) as file:
+    with SegmentFile.of(segment).opened(log.store) as file:
         for batch in file.iter_batches(_ROWS_AT_ONCE):
             columns = map(python_values, batch.columns)
             for values in zip(*columns, strict=True):

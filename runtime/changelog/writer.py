@@ -26,10 +26,11 @@ from tidemark.protocol.changelog.table_schema import Schema, is_untyped, table_s
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.messages import JsonObject
 from tidemark.protocol.state import difference
+from tidemark.protocol.store import Store
 from tidemark.runtime.changelog.batch import WRITING_THREADS, Batch, BoundCollection
 from tidemark.runtime.changelog.claim import Claim, claimed, write_commit
 from tidemark.runtime.changelog.documents.column_names import ColumnNames
-from tidemark.runtime.changelog.files import storage
+from tidemark.runtime.changelog.files.failures import disappeared, writing
 from tidemark.runtime.changelog.fills import with_stated_fills, without_fills
 from tidemark.runtime.changelog.generations import CollectionGenerations, emptied
 
@@ -42,14 +43,15 @@ class LogWriter:
     Two threads may use it: one begins and fills batches, the other commits them in the same order.
 
     Attributes:
+        store: That holds the log.
         log_id: Of the log.
         epoch: Of this writer.
         summary: The log as of its newest commit.
-        lock: Of the log.
+        lock: Of a log in a directory.
     """
 
     def __init__(self, claim: Claim) -> None:
-        self.root = claim.root
+        self.store = claim.store
         self.log_id = claim.log_id
         self.epoch = claim.summary.epoch
         self.summary = claim.summary
@@ -57,16 +59,15 @@ class LogWriter:
         self._previous = claim.previous
         self.lock = claim.lock
         self._names: dict[str, ColumnNames] = {}
-        self._durable: set[Path] = set()
         self._batches: list[Batch] = []
         self._order = Lock()  # of the batches, and of the summary they follow
         self._failed = False
         self._writing_threads = ThreadPoolExecutor(WRITING_THREADS, thread_name_prefix="segments")
 
     @classmethod
-    def open(cls, root: Path, capture: str, log_id: str = "") -> Self:
+    def open(cls, place: Store | Path, capture: str, log_id: str = "") -> Self:
         """Creates the log, or takes it over from an earlier writer. Arguments and errors as of ``claimed``."""
-        return cls(claimed(root, capture, log_id))
+        return cls(claimed(place, capture, log_id))
 
     @property
     def state(self) -> JsonObject:
@@ -156,7 +157,7 @@ class LogWriter:
                 number, offset = last.number + 1, last.next_offset
             else:
                 number, offset = self.summary.number + 1, self.summary.next_offset
-            batch = Batch(self.root, number, self.epoch, offset, self._writing_threads)
+            batch = Batch(self.store, number, self.epoch, offset, self._writing_threads)
             self._batches.append(batch)
         return batch
 
@@ -178,39 +179,24 @@ class LogWriter:
         self._failed = True  # until it has succeeded: no batch may be committed after one that was not
         try:
             segments = batch.finish()
-            self._sync([self.root / segment.path for segment in segments])
+            with writing():
+                self.store.sync([segment.path for segment in segments])
             commit = self._commit_of(batch, segments, state, checkpoints)
-            summary, self._previous = write_commit(self.root, commit, self.summary)
+            summary, self._previous = write_commit(self.store, commit, self.summary)
         except FileExistsError:
             raise self._fenced(batch.number) from None
         except ChangeLogError as error:
             # A newer writer deletes our files: then the disk has not failed.
             if self._taken(batch.number):
                 raise self._fenced(batch.number) from error
-            if not (self.root / layout.HEADER).exists():
-                raise ChangeLogError(
-                    "TM-LOG-013", f"{self.root} has disappeared: it held this capture's change log"
-                ) from error
+            if self._has_disappeared():
+                raise disappeared(self.store) from error
             raise
         with self._order:
             self.summary = summary
             self._batches.remove(batch)
         self._failed = False
         return commit
-
-    def _sync(self, files: list[Path]) -> None:
-        """Makes segments durable, and the folders above them that this writer has not made durable yet.
-
-        An earlier writer may have made a folder and ended before it was durable. With thousands of tables, folders that
-        are made durable one by one take as long as all else.
-        """
-        new: set[Path] = set()
-        for folder in {file.parent for file in files}:
-            while folder not in new and folder not in self._durable and folder != self.root:
-                new.add(folder)
-                folder = folder.parent
-        storage.sync(files, {folder.parent for folder in new})
-        self._durable |= new
 
     def _commit_of(self, batch: Batch, segments: list[Segment], state: JsonObject, checkpoints: int) -> Commit:
         change = difference(self.summary.state, state)
@@ -253,16 +239,27 @@ class LogWriter:
             batch.discard()
         self._batches.clear()
         self._writing_threads.shutdown()
-        self.lock.release()
+        if self.lock is not None:
+            self.lock.release()
 
     def _taken(self, number: int) -> bool:
         """Whether another writer made this commit."""
-        made = (self.root / layout.COMMITS / layout.commit_name(number)).exists()
-        return made and ChangeLog(self.root).commit(number).epoch != self.epoch
+        try:
+            return ChangeLog(self.store).commit(number).epoch != self.epoch
+        except ChangeLogError as error:
+            if error.code == "TM-LOG-002":
+                raise
+            return False  # It is not there, or the store is away.
+
+    def _has_disappeared(self) -> bool:
+        try:
+            return not self.store.exists(layout.HEADER)
+        except OSError:
+            return False  # The store is away, and says nothing of the log.
 
     def _fenced(self, number: int) -> ChangeLogError:
         return ChangeLogError(
-            "TM-LOG-007", f"{self.root}: another writer made commit {number}; this one has epoch {self.epoch}"
+            "TM-LOG-007", f"{self.store.place}: another writer made commit {number}; this one has epoch {self.epoch}"
         )
 
     def __enter__(self) -> Self:

@@ -19,4 +19,4 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of 
 
 def open_log(path: Path) -> ChangeLog:
     """The change log at ``path``, or that of the capture file there. Raises like both."""
-    return ChangeLog(path if path.is_dir() else read_capture_file(path).log_path)
+    return ChangeLog(path if path.is_dir() else read_capture_file(path).log_store())

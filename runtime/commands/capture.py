@@ -8,8 +8,9 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 import typer
@@ -22,6 +23,7 @@ from tidemark.runtime.preparation.prepared_capture import Preparation, PreparedC
 from tidemark.runtime.progress.display import Display
 from tidemark.runtime.progress.figures import Figures
 from tidemark.runtime.progress.lines import LineDisplay
+from tidemark.runtime.progress.state_folder import StateFolder
 from tidemark.runtime.progress.status_file import StatusFile, read_status
 from tidemark.runtime.sessions.interruption import Interruption
 from tidemark.runtime.sessions.known_log import KnownLog
@@ -31,13 +33,27 @@ from tidemark.runtime.steering.capture_file_watch import CaptureFileWatch, stamp
 if TYPE_CHECKING:
     from tidemark.runtime.sessions.supervisor import Supervisor
 
+SIGN_RETRIED = timedelta(seconds=5)
+"""A sign of life is soon given again, and tells until then that the store is away."""
+
 UntilCaughtUpOption = Annotated[
     bool,
     typer.Option("--until-caught-up", help="Exit once every backfill is done and the source's log is read to its end."),
 ]
 
 
-def capture(file: CaptureFileArgument, until_caught_up: UntilCaughtUpOption = False, json: JsonOption = False) -> None:
+TakeOverOption = Annotated[
+    bool,
+    typer.Option("--take-over", help="Write a log in an object store though another capture gave a sign of life."),
+]
+
+
+def capture(
+    file: CaptureFileArgument,
+    until_caught_up: UntilCaughtUpOption = False,
+    take_over: TakeOverOption = False,
+    json: JsonOption = False,
+) -> None:
     """Capture changes into the change log until you stop it.
 
     Resumes where the last run stopped: nothing that was committed is captured twice, and the rest is read again. Edits
@@ -52,10 +68,11 @@ def capture(file: CaptureFileArgument, until_caught_up: UntilCaughtUpOption = Fa
     figures = Figures()
     shown = LineDisplay(figures, level) if json else _terminal(figures, level) or LineDisplay(figures, level)
     # The log before the connector: a foreign or busy one is an error before anything is asked of the source.
-    log = OwnedLog(settings.log_path, settings.capture, KnownLog(file))
-    status = StatusFile(settings.log_path, shown)
+    store, folder = settings.log_store(), StateFolder.of_file(file)
+    log = OwnedLog(store, settings.capture, folder, KnownLog(file), take_over=take_over)
+    status = StatusFile(folder, settings.log_store(SIGN_RETRIED), shown)
     display, metrics = _with_metrics(settings, status)
-    notifier = _notifier(settings, status, display)
+    notifier = _notifier(settings, read_status(folder, store), status, display)
     preparation_of = partial(_preparation, display=display, log=log, until_caught_up=until_caught_up)
 
     def prepare(edited: CaptureFile) -> PreparedCapture:
@@ -88,7 +105,7 @@ def capture(file: CaptureFileArgument, until_caught_up: UntilCaughtUpOption = Fa
     else:
         sys.stdout.write(
             f"caught up: {figures.events:,} events of {len(figures.tables)} tables "
-            f"in {figures.commits} commits, in {settings.log_path}\n"
+            f"in {figures.commits} commits, in {store.place}\n"
         )
 
 
@@ -104,13 +121,14 @@ def _with_metrics(settings: CaptureFile, status: StatusFile) -> tuple[Display, A
     return metrics, MetricsServer(settings.metrics, metrics, lambda: why_unready(status.report()))
 
 
-def _notifier(settings: CaptureFile, status: StatusFile, display: Display) -> AbstractContextManager[object]:
-    """What tells of changes of state, where the file asks for it."""
+def _notifier(
+    settings: CaptureFile, before: dict[str, Any] | None, status: StatusFile, display: Display
+) -> AbstractContextManager[object]:
+    """What tells of changes of state since the last status, where the file asks for it."""
     if settings.notify is None:
         return nullcontext()
     from tidemark.runtime.notifications.notifier import Notifier
 
-    before = read_status(settings.log_path)
     return Notifier(settings.notify, settings.folder, settings.capture, before, status.report, display.notice)
 
 
@@ -157,13 +175,14 @@ def _prepare(
     for warning in selection.warnings:
         display.notice("warning", warning)
     prepared = preparation.validate(selection.tables)
-    if left := taken_out(settings.log_path, selection.found):
+    log = settings.log_store()
+    if left := taken_out(log, selection.found):
         display.notice(
             "warning",
             f"taken out of {settings.path} and no longer captured: {', '.join(left)}. A table that is added again is "
             "emptied and read again, since its changes of the meantime are missed",
         )
-    keep_known(settings.log_path, selection.found)
+    keep_known(log, selection.found)
     applied = preparation.apply(prepared)
     if applied.action_description:
         display.notice("info", preparation.redactor.text(applied.action_description))

@@ -19,7 +19,7 @@ from tidemark.runtime.diagnosis.running import look_at_capture
 from tidemark.runtime.diagnosis.source import SourceLook, look_at_drift
 from tidemark.runtime.diagnosis.spark import look_at_tables
 from tidemark.runtime.sessions.known_log import KnownLog
-from tidemark.runtime.status.report import Place, report_of
+from tidemark.runtime.status.report import place_of, report_of
 
 PARTS = {
     "machine": "machine",
@@ -72,7 +72,7 @@ def _look(settings: CaptureFile, path: Path, findings: Findings) -> None:
     if found is not None:
         findings.part = "capture"
         now = datetime.now(UTC)
-        report, life = report_of(Place(path, settings.log_path, settings), now)
+        report, life = report_of(place_of(path), now)
         look_at_capture(report, life, now, findings)
     findings.part = "source"
     selection = SourceLook(settings, found, findings).look()

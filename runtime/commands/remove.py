@@ -19,6 +19,7 @@ from tidemark.runtime.commands.arguments import CaptureFileArgument, JsonOption
 from tidemark.runtime.commands.printing import say, say_aside, say_json
 from tidemark.runtime.preparation.prepared_capture import Preparation
 from tidemark.runtime.progress.liveness import liveness
+from tidemark.runtime.progress.state_folder import StateFolder
 from tidemark.runtime.progress.status_file import read_status
 
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Remove without asking.")]
@@ -109,12 +110,12 @@ def _of_log(file: CaptureFile) -> tuple[str, JsonObject]:
         ChangeLogError: ``TM-LOG-006`` the capture runs; others for a log that cannot be read.
     """
     try:
-        log = ChangeLog(file.log_path)
+        log = ChangeLog(file.log_store())
     except ChangeLogError as error:
         if error.code != "TM-LOG-001":
             raise
         return "", {}
-    life = liveness(read_status(file.log_path))
+    life = liveness(read_status(StateFolder.of_file(file.path), file.log_store()))
     if life.running:
         raise ChangeLogError("TM-LOG-006", f"the capture is running (process {life.pid})")
     return log.header.log_id, log.summary().state

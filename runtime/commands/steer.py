@@ -13,12 +13,14 @@ from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.errors import UsageError
 from tidemark.protocol.fields import message_of
 from tidemark.protocol.messages import Control
+from tidemark.protocol.store import Store
 from tidemark.protocol.text.nearest_names import near
 from tidemark.runtime.commands.arguments import CaptureFileArgument, JsonOption
 from tidemark.runtime.commands.permissions import write_for
 from tidemark.runtime.commands.printing import say, say_json
 from tidemark.runtime.progress.liveness import liveness
 from tidemark.runtime.progress.rereads import rereads
+from tidemark.runtime.progress.state_folder import StateFolder
 from tidemark.runtime.progress.status_file import read_status
 from tidemark.runtime.steering.orders import Orders, handled
 
@@ -116,13 +118,13 @@ def _key(text: str | None) -> list[str] | None:
 def _order(file: Path, order: dict[str, Any], *, json: bool) -> None:
     settings = read_capture_file(file)
     write_for(settings.readable_by)
-    root = settings.log_path
-    status = read_status(root) or {}
+    folder, log = StateFolder.of_file(file), settings.log_store()
+    status = read_status(folder, log) or {}
     _check_tables(order["tables"] or [], list(status.get("tables", {})))
     order = {name: value for name, value in order.items() if value is not None}
-    number = Orders(root).give(message_of(Control, {"sequence": 1, **order}))
-    done = _wait(root, number) if liveness(status).running else False
-    if done and (refused := _refusal(root, number)):
+    number = Orders.of(folder, log).give(message_of(Control, {"sequence": 1, **order}))
+    done = _wait(log, number) if liveness(status).running else False
+    if done and (refused := _refusal(folder, log, number)):
         raise UsageError("TM-CAP-004", refused)
     if json:
         report = {"sequence": number, "done": done, **order}
@@ -143,30 +145,31 @@ def _check_tables(wanted: list[str], known: list[str]) -> None:
 
 def _check_may_be_dropped(file: Path, wanted: list[str] | None) -> None:
     """Refuses by the capture's last status, if there is one. The connector, which knows better, checks it again."""
-    known = rereads((read_status(read_capture_file(file).log_path) or {}).get("tables", {}))
+    status = read_status(StateFolder.of_file(file), read_capture_file(file).log_store()) or {}
+    known = rereads(status.get("tables", {}))
     for name in wanted or known:
         if name in known and known[name].reread.put_off and not known[name].may_be_dropped:
             causes = ", ".join(cause.name for cause in known[name].reread.causes)
             raise UsageError("TM-CAP-009", f"{name} must be read again: {causes}")
 
 
-def _refusal(root: Path, number: int) -> str:
+def _refusal(folder: StateFolder, log: Store, number: int) -> str:
     """Why the connector refused a command that it has handled; empty if it did not.
 
     The status says so within a second or two, and nothing of a connector that does not tell.
     """
     deadline = time.monotonic() + STATUS_SECONDS
     while time.monotonic() < deadline:
-        commands = (read_status(root) or {}).get("commands", {})
+        commands = (read_status(folder, log) or {}).get("commands", {})
         if str(number) in commands:
             return str(commands[str(number)])
         time.sleep(LOOK_SECONDS)
     return ""
 
 
-def _wait(root: Path, number: int) -> bool:
+def _wait(store: Store, number: int) -> bool:
     deadline = time.monotonic() + WAIT_SECONDS
-    log = ChangeLog(root)
+    log = ChangeLog(store)
     while handled(log.summary().state) < number:
         if time.monotonic() >= deadline:
             return False

@@ -101,4 +101,4 @@ def lines(log: ChangeLog, table: str, start: int, *, follow: bool) -> Iterator[b
 def _require_table(log: ChangeLog, table: str) -> None:
     known = [name.replace("/", ".") for name in log.summary().totals]
     if table.replace("/", ".") not in known:
-        raise UsageError("TM-CFG-007", f"{log.root} has no events of a table {table}{near(table, known)}")
+        raise UsageError("TM-CFG-007", f"{log.store.place} has no events of a table {table}{near(table, known)}")

@@ -13,9 +13,13 @@ from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.changelog.layout import COMMITS, HEADER
 from tidemark.protocol.changelog.models import Summary
 from tidemark.protocol.errors import ChangeLogError
+from tidemark.protocol.store import Store
+from tidemark.runtime.changelog.files.failures import writing
+from tidemark.runtime.changelog.files.probe import probe
 from tidemark.runtime.diagnosis.findings import Findings
 from tidemark.runtime.progress.liveness import Liveness, liveness
 from tidemark.runtime.progress.quantities import duration, size
+from tidemark.runtime.progress.state_folder import StateFolder
 from tidemark.runtime.progress.status_file import read_status
 from tidemark.runtime.sessions.known_log import KnownLog
 
@@ -44,23 +48,27 @@ def look_at_log(file: CaptureFile, known: KnownLog, findings: Findings) -> Found
     Raises:
         ChangeLogError: It cannot be used.
     """
-    path = file.log_path
+    store = file.log_store()
     try:
-        log = ChangeLog(path)
+        log = ChangeLog(store)
     except ChangeLogError as error:
         if error.code != "TM-LOG-001":
             raise
-        _new_log(path, file, known, findings)
+        _new_log(store, file, known, findings)
         return None
     if log.header.capture != file.capture:
-        raise ChangeLogError("TM-LOG-005", f"{path} is the change log of capture {log.header.capture}")
-    for folder in (path, path / COMMITS):
-        if not os.access(folder, os.W_OK | os.X_OK):
-            raise ChangeLogError("TM-LOG-008", f"this user cannot write {folder}, or its disk is read-only")
-    _check_space(path, file, findings)
+        raise ChangeLogError("TM-LOG-005", f"{store.place} is the change log of capture {log.header.capture}")
+    if (path := store.directory) is not None:
+        for folder in (path, path / COMMITS):
+            if not os.access(folder, os.W_OK | os.X_OK):
+                raise ChangeLogError("TM-LOG-008", f"this user cannot write {folder}, or its disk is read-only")
+        _check_space(path, file, findings)
+    else:
+        probe(store)
+        findings.good(f"of several creators of one object in {store.place}, one succeeds")
     summary = log.summary()
-    findings.good(f"the change log at {path} is at commit {summary.number}")
-    life = liveness(read_status(path))
+    findings.good(f"the change log at {store.place} is at commit {summary.number}")
+    life = liveness(read_status(StateFolder.of_file(file.path), store))
     if life.running:
         findings.good(f"the capture is running (process {life.pid}): {life.state}")
     return FoundLog(log, summary, life)
@@ -73,12 +81,14 @@ def look_at_growth(log: ChangeLog, summary: Summary, findings: Findings) -> None
     seconds = (now - since).total_seconds()
     before = log.commit_with_offset(log.offset_at(since)) - 1
     grown = _bytes(summary) - (_bytes(log.summary(before)) if before >= 0 else 0)
-    free = shutil.disk_usage(log.root).free
     findings.good(f"the log has {size(_bytes(summary))}, {size(grown)} of them of the last {duration(seconds)}")
+    if (directory := log.store.directory) is None:
+        return
+    free = shutil.disk_usage(directory).free
     # A log that is younger than that is of its backfills for the most part: they end.
     if grown > 0 and since > log.header.created and (left := free * seconds / grown) < SOON.total_seconds():
         findings.warn(
-            f"at the rate of its last {duration(seconds)} the log fills the disk of {log.root} in {duration(left)}: "
+            f"at the rate of its last {duration(seconds)} the log fills the disk of {directory} in {duration(left)}: "
             f"{size(free)} are left",
             "TM-RUN-022",
         )
@@ -88,11 +98,19 @@ def _bytes(summary: Summary) -> int:
     return sum(totals.bytes for totals in summary.totals.values())
 
 
-def _new_log(path: Path, file: CaptureFile, known: KnownLog, findings: Findings) -> None:
-    if any((path / COMMITS).glob("*.json")):
-        raise ChangeLogError("TM-LOG-004", f"{path / HEADER} is missing, but {path} holds commits")
-    if log_id := known.log_id(path):
-        raise ChangeLogError("TM-LOG-013", f"the change log {log_id}, recorded in {known.path}, is not at {path}")
+def _new_log(store: Store, file: CaptureFile, known: KnownLog, findings: Findings) -> None:
+    with writing(store.where(COMMITS)):
+        lost = any(store.list(COMMITS))
+    if lost:
+        raise ChangeLogError("TM-LOG-004", f"{store.where(HEADER)} is missing, but {store.place} holds commits")
+    if log_id := known.log_id(store):
+        raise ChangeLogError(
+            "TM-LOG-013", f"the change log {log_id}, recorded in {known.path}, is not at {store.place}"
+        )
+    if (path := store.directory) is None:
+        probe(store)
+        findings.good(f"the change log will be created at {store.place}")
+        return
     folder = next(place for place in (path, *path.parents) if os.path.lexists(place))
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
         raise ChangeLogError("TM-LOG-008", f"cannot create {path}: {folder} is not a writable directory")

@@ -86,7 +86,7 @@ class SourceLook:
         for warning in selection.warnings:
             self._findings.warn(warning)
         found = self._found
-        for name in [] if found is None else put_back(self._file.log_path, selection.found, found.summary):
+        for name in [] if found is None else put_back(self._file.log_store(), selection.found, found.summary):
             self._findings.warn(
                 f"{name} was captured before, and then not: it is emptied and read again with this file",
                 remedy="Take it out again if that costs too much now.",

@@ -7,25 +7,25 @@ again when it returns.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import msgspec
 
 from tidemark.protocol.changelog.known_tables import FILE, known_tables
 from tidemark.protocol.changelog.models import Summary
 from tidemark.protocol.messages import DiscoveredBinding
-from tidemark.runtime.changelog.files import storage
+from tidemark.protocol.store import Store
+from tidemark.runtime.changelog.files.failures import writing
 
 
-def taken_out(root: Path, tables: Sequence[DiscoveredBinding]) -> list[str]:
+def taken_out(log: Store, tables: Sequence[DiscoveredBinding]) -> list[str]:
     """The names of the tables that were captured when the capture was last opened, and are not among ``tables``."""
     now = {table.recommended_name for table in tables}
-    return sorted(_name(table) for table in known_tables(root) if table.recommended_name not in now)
+    return sorted(_name(table) for table in known_tables(log) if table.recommended_name not in now)
 
 
-def put_back(root: Path, tables: Sequence[DiscoveredBinding], summary: Summary) -> list[str]:
+def put_back(log: Store, tables: Sequence[DiscoveredBinding], summary: Summary) -> list[str]:
     """The names of those of ``tables`` that were captured once, and not when the capture was last opened."""
-    last = {table.recommended_name for table in known_tables(root)}
+    last = {table.recommended_name for table in known_tables(log)}
     return sorted(_name(table) for table in tables if table.recommended_name in summary.totals.keys() - last)
 
 
@@ -33,15 +33,13 @@ def _name(table: DiscoveredBinding) -> str:
     return table.recommended_name.replace("/", ".")
 
 
-def keep_known(root: Path, tables: Sequence[DiscoveredBinding]) -> None:
+def keep_known(log: Store, tables: Sequence[DiscoveredBinding]) -> None:
     """Replaces the file, if its content changes.
 
     Raises:
         ChangeLogError: ``TM-LOG-008``.
     """
     data = msgspec.json.encode({"tables": tables}) + b"\n"
-    path = root / FILE
-    with storage.writing(path):
-        if path.exists() and path.read_bytes() == data:
-            return
-    storage.replace(path, data)
+    with writing(log.where(FILE)):
+        if not log.exists(FILE) or log.read(FILE) != data:
+            log.replace(FILE, data)

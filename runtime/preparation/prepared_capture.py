@@ -161,7 +161,7 @@ class Preparation:
 
     def begin_session(self, tables: Sequence[SelectedTable]) -> None:
         """Starts the process that will be opened for these tables. Raises as ``Caller``."""
-        self.connector.begin(self._of_session(tables), session=str(self._file.log_path.resolve()))
+        self.connector.begin(self._of_session(tables), session=self._file.log_store().identity)
 
     def discover(self) -> tuple[SpecResponse, list[DiscoveredBinding]]:
         """What the connector is and which tables it finds.
@@ -181,7 +181,7 @@ class Preparation:
 
     def select(self, spec: SpecResponse, discovered: list[DiscoveredBinding]) -> Selection:
         """The tables that the capture file chooses. Raises as ``tidemark.runtime.preparation.selection.select``."""
-        return select(spec, discovered, self._file.tables, known_tables(self._file.log_path), self.reasons)
+        return select(spec, discovered, self._file.tables, known_tables(self._file.log_store()), self.reasons)
 
     def validate(self, tables: list[SelectedTable]) -> PreparedCapture:
         """Asks the connector whether it can capture these tables. Raises as ``Caller`` does."""

@@ -1,11 +1,11 @@
-"""The state and progress of a running capture, in a file of the change log's folder, for other commands.
+"""The state and progress of a running capture, in a file of its state folder, for other commands.
 
-``LOG/status.json`` holds ``{"pid": …, "host": …, "time": "…Z", …}`` with the members of ``Health.as_fields`` and of
-``Figures.as_fields``, and ``commands``: by sequence, why the connector refused it; empty if it did not. It is replaced
-once a second while something changes, and every few seconds otherwise: an old file belongs to a capture that hangs or
-was killed. A capture that has ended leaves its last file.
+``status.json`` holds ``{"pid": …, "host": …, "folder": …, "time": "…Z", …}`` with the members of ``Health.as_fields``
+and of ``Figures.as_fields``, and ``commands``: by sequence, why the connector refused it; empty if it did not. It is
+replaced once a second while something changes, and every few seconds otherwise: an old file belongs to a capture that
+hangs or was killed. A capture that has ended leaves its last file.
 
-Where the log cannot be written at all, the file is in the user's folder for state instead. The newer one counts.
+Where the log is in an object store, a copy in the log is a sign of life.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import orjson
-
 from tidemark.protocol.changelog import Commit
-from tidemark.protocol.changelog.layout import HEADER
+from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.log_lines import LogLine
-from tidemark.runtime.changelog.files.storage import temporary_name
+from tidemark.protocol.store import Store
+from tidemark.protocol.store.local import unfinished_name
 from tidemark.runtime.progress.display import Display, Passing
 from tidemark.runtime.progress.failures import failure_of
 from tidemark.runtime.progress.figures import Figures
 from tidemark.runtime.progress.health import Health
-from tidemark.runtime.progress.state_folder import digest_of, state_folder
+from tidemark.runtime.progress.liveness import liveness
+from tidemark.runtime.progress.sign_of_life import SignOfLife, as_json, as_status, given
+from tidemark.runtime.progress.state_folder import STATUS, StateFolder
 from tidemark.runtime.progress.writable import why_unwritable
 
-STATUS_FILE = "status.json"
 EVERY_SECONDS = 1.0
 
 BEAT_SECONDS = 5.0
@@ -51,11 +51,20 @@ BLOCK = 4096
 
 
 class StatusFile(Passing):
-    """A display that writes the file, and passes everything to another display."""
+    """A display that writes the file, and passes everything to another display.
 
-    def __init__(self, root: Path, display: Display, beat_seconds: float = BEAT_SECONDS) -> None:
+    Args:
+        folder: The capture's.
+        log: The capture's log. Of one in an object store, a client that does not try long.
+        display: The other display.
+        beat_seconds: The longest time between two writes.
+    """
+
+    def __init__(self, folder: StateFolder, log: Store, display: Display, beat_seconds: float = BEAT_SECONDS) -> None:
         super().__init__(display)
-        self._path = root / STATUS_FILE
+        self._folder = folder
+        self._log = log
+        self._sign = SignOfLife(log, self.report) if log.directory is None else None
         self._beat_seconds = beat_seconds
         self._figures = Figures()
         self._health = Health()
@@ -64,7 +73,6 @@ class StatusFile(Passing):
         self._later: threading.Timer | None = None
         self._beating: threading.Thread | None = None
         self._over = threading.Event()
-        self._elsewhere = False
         self._commands: dict[str, str] = {}
 
     def begin(self) -> None:
@@ -73,6 +81,8 @@ class StatusFile(Passing):
             self._beating = threading.Thread(target=self._beat, name="status-file", daemon=True)
             self._beating.start()
             self._write(now=True)
+        if self._sign is not None:
+            self._sign.begin()
 
     def report(self) -> dict[str, Any]:
         """What the file says, as of now. From any thread."""
@@ -125,11 +135,13 @@ class StatusFile(Passing):
             else:
                 self._health.ended("caught up" if error is None else "stopped")
             self._write(now=True)
+        if self._sign is not None:
+            self._sign.end()
         super().__exit__(kind, error, trace)
 
     def _beat(self) -> None:
         while not self._over.wait(min(LOOK_SECONDS, self._beat_seconds)):
-            error = why_unwritable(self._path.parent)
+            error = why_unwritable(self._log.directory) if self._log.directory is not None else self._lifeless()
             with self._lock:
                 if self._over.is_set():
                     return
@@ -139,7 +151,10 @@ class StatusFile(Passing):
             if news and error is not None:
                 self._display.notice("warning", error.message, code=error.code, remedy=error.remedy)
             elif news:
-                self._display.notice("info", f"{self._path.parent} can be written again")
+                self._display.notice("info", f"{self._log.place} can be written again")
+
+    def _lifeless(self) -> ChangeLogError | None:
+        return None if self._sign is None else self._sign.error
 
     def _write(self, *, now: bool) -> None:
         if self._beating is None:
@@ -158,26 +173,21 @@ class StatusFile(Passing):
         self._written_at = time.monotonic()
         essential = self._essential()
         whole = _bytes({**essential, **self._figures.as_fields()})
-        try:
-            # A log that disappeared must not return as a folder with only this file.
-            (self._path.parent / HEADER).stat()
-            _replace(self._path, whole)
-        except OSError:
-            # The capture does not need this file, and why the log cannot be written is reported by itself.
-            if not _overwrite(self._path, _bytes(essential)):
-                with suppress(OSError):
-                    _elsewhere(self._path.parent).parent.mkdir(parents=True, exist_ok=True)
-                    _replace(_elsewhere(self._path.parent), whole)
-                    self._elsewhere = True
-            return
-        if self._elsewhere:
-            self._elsewhere = False
-            _elsewhere(self._path.parent).unlink(missing_ok=True)
+        assert self._folder.path is not None, "the log belongs to this process, and so does its state folder"
+        path = self._folder.path / STATUS
+        # The capture does not need this file: it goes on where the folder is full, or gone.
+        with suppress(OSError):
+            try:
+                path.parent.mkdir(exist_ok=True)
+                _replace(path, whole)
+            except OSError:
+                _overwrite(path, _bytes(essential))
 
     def _essential(self) -> dict[str, Any]:
         return {
             "pid": os.getpid(),
             "host": socket.gethostname(),
+            "folder": self._folder.id,
             "time": datetime.now(UTC).isoformat(),
             **self._health.as_fields(),
             "commands": self._commands,
@@ -190,12 +200,12 @@ class StatusFile(Passing):
 
 
 def _bytes(content: dict[str, Any]) -> bytes:
-    data = orjson.dumps(content, default=str, option=orjson.OPT_NON_STR_KEYS)
+    data = as_json(content)
     return data.ljust((len(data) // BLOCK + 2) * BLOCK)
 
 
 def _replace(path: Path, data: bytes) -> None:
-    beside = path.with_name(temporary_name())
+    beside = path.with_name(unfinished_name())
     try:
         beside.write_bytes(data)
         beside.replace(path)
@@ -204,33 +214,25 @@ def _replace(path: Path, data: bytes) -> None:
         raise
 
 
-def _overwrite(path: Path, data: bytes) -> bool:
+def _overwrite(path: Path, data: bytes) -> None:
     """Writes in place, which needs no space: people also ask for the status when the disk is full."""
-    try:
-        with path.open("r+b", buffering=0) as file:
-            size = os.fstat(file.fileno()).st_size
-            if len(data) > size:
-                return False
+    with path.open("r+b", buffering=0) as file:
+        size = os.fstat(file.fileno()).st_size
+        if len(data) <= size:
             file.write(data.ljust(size))
-    except OSError:
-        return False
-    return True
 
 
-def read_status(root: Path) -> dict[str, Any] | None:
-    """The file's content; None if there is no file, or it cannot be read."""
-    found = [content for path in (root / STATUS_FILE, _elsewhere(root)) if (content := _content(path)) is not None]
-    return max(found, key=lambda content: str(content.get("time")), default=None)
+def read_status(folder: StateFolder, log: Store | None = None) -> dict[str, Any] | None:
+    """The last status of a capture; None if there is none, or it cannot be read.
 
-
-def _elsewhere(root: Path) -> Path:
-    """Where the file is while the log's folder cannot be written."""
-    return state_folder() / f"{root.name}-{digest_of(root.resolve())}.status.json"
-
-
-def _content(path: Path) -> dict[str, Any] | None:
-    try:
-        content = orjson.loads(path.read_bytes())
-    except (OSError, orjson.JSONDecodeError):
-        return None
-    return content if isinstance(content, dict) else None
+    Args:
+        folder: The capture's.
+        log: The capture's log. One in an object store has the status of a capture on another machine.
+    """
+    here = None
+    with suppress(OSError):
+        here = None if folder.path is None else as_status((folder.path / STATUS).read_bytes())
+    if log is None or log.directory is not None or liveness(here).running:
+        return here
+    found = [status for status in (here, given(log)) if status is not None]
+    return max(found, key=lambda status: str(status.get("time")), default=None)

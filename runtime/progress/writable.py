@@ -7,7 +7,8 @@ from pathlib import Path
 
 from tidemark.protocol.changelog.layout import COMMITS, HEADER
 from tidemark.protocol.errors import ChangeLogError
-from tidemark.runtime.changelog.files.storage import temporary_name, writing
+from tidemark.protocol.store.local import DirectoryStore, unfinished_name
+from tidemark.runtime.changelog.files.failures import disappeared, writing
 
 BLOCK = 4096
 """Bytes of the file that is tried."""
@@ -19,8 +20,8 @@ def why_unwritable(root: Path) -> ChangeLogError | None:
     ``TM-LOG-008`` with the reason, or ``TM-LOG-013`` if the log is not there any more.
     """
     if not (root / HEADER).exists():
-        return ChangeLogError("TM-LOG-013", f"{root} has disappeared: it held this capture's change log")
-    path = root / COMMITS / temporary_name()
+        return disappeared(DirectoryStore(root))
+    path = root / COMMITS / unfinished_name()
     try:
         with writing(path):
             path.write_bytes(bytes(BLOCK))

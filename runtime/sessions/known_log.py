@@ -8,13 +8,14 @@ from pathlib import Path
 import orjson
 
 from tidemark.protocol.messages import JsonObject
-from tidemark.runtime.progress.state_folder import digest_of, state_folder
+from tidemark.protocol.store import Store
+from tidemark.runtime.progress.state_folder import digest_of, user_folder
 
 logger = logging.getLogger(__name__)
 
 
 class KnownLog:
-    """The file ``.NAME.log`` beside the capture file ``NAME``: ``{"log": path, "log_id": …}``.
+    """The file ``.NAME.log`` beside the capture file ``NAME``: ``{"log": path or URL, "log_id": …}``.
 
     If that folder cannot be written, as with a capture file that is mounted read-only, the file is in the user's folder
     for state (XDG Base Directory Specification), below ``tidemark``.
@@ -29,29 +30,29 @@ class KnownLog:
     def __init__(self, capture_file: Path) -> None:
         file = capture_file.absolute()
         self._beside = file.with_name(f".{file.name}.log")
-        self._own = state_folder() / f"{file.stem}-{digest_of(file)}.log"
+        self._own = user_folder() / f"{file.stem}-{digest_of(file)}.log"
         self.path = self._beside
 
-    def root(self) -> Path | None:
-        """The folder of the log that is recorded; None where none is."""
+    def place(self) -> str | None:
+        """The directory or the URL of the log that is recorded; None where none is."""
         for path in (self._beside, self._own):
             if log := _record(path).get("log"):
-                return Path(str(log))
+                return str(log)
         return None
 
-    def log_id(self, root: Path) -> str:
-        """The id of the log that was at ``root``; empty where none is known to have been."""
+    def log_id(self, log: Store) -> str:
+        """The id of the log that was in ``log``; empty where none is known to have been."""
         for path in (self._beside, self._own):
-            if log_id := _remembered(path, root):
+            if log_id := _remembered(path, log):
                 self.path = path
                 return log_id
         return ""
 
-    def remember(self, root: Path, log_id: str) -> None:
+    def remember(self, log: Store, log_id: str) -> None:
         """Records which log it is; warns if neither file can be written."""
-        if self.log_id(root) == log_id:
+        if self.log_id(log) == log_id:
             return
-        content = orjson.dumps({"log": str(root.absolute()), "log_id": log_id})
+        content = orjson.dumps({"log": _place(log), "log_id": log_id})
         reasons = []
         for path in (self._beside, self._own):
             try:
@@ -69,9 +70,13 @@ class KnownLog:
         )
 
 
-def _remembered(path: Path, root: Path) -> str:
+def _remembered(path: Path, log: Store) -> str:
     known = _record(path)
-    return str(known.get("log_id") or "") if known.get("log") == str(root.absolute()) else ""
+    return str(known.get("log_id") or "") if known.get("log") == _place(log) else ""
+
+
+def _place(log: Store) -> str:
+    return log.place if log.directory is None else str(log.directory.absolute())
 
 
 def _record(path: Path) -> JsonObject:

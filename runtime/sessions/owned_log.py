@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from tidemark.protocol.changelog.layout import LOCK
+from tidemark.protocol.changelog import layout
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.messages import JsonObject
+from tidemark.protocol.store import Store
 from tidemark.runtime.changelog.claim import Claim, claimed
-from tidemark.runtime.changelog.files.storage import WriterLock
+from tidemark.runtime.changelog.files.lock import WriterLock
+from tidemark.runtime.changelog.files.probe import probe
+from tidemark.runtime.progress.sign_of_life import refuse_while_alive
+from tidemark.runtime.progress.state_folder import StateFolder
 from tidemark.runtime.sessions.known_log import KnownLog
 
 if TYPE_CHECKING:
@@ -19,25 +22,33 @@ if TYPE_CHECKING:
 class OwnedLog:
     """Claims the log when it is entered, and again to write it after ``drop_writer``, which follows a failed write.
 
-    The log is locked from the first claim to ``close``: while this process waits to try again, no other takes the log.
+    The state folder is locked meanwhile, and so is a log in a directory: while this process waits to try again, no
+    other of this machine takes the log. Of a log in an object store a sign of life keeps other machines away.
 
     Only the first start of a capture creates a log. If a log has disappeared, for example with a volume that is not
     mounted, a new one would cause everything to be read again.
 
     Args:
-        root: The log's folder.
+        store: That holds the log.
         capture: Its name.
+        folder: The capture's state folder.
         known: The record of the log's id beside the capture file; None to keep no record.
+        take_over: Whatever sign of life another capture has given.
     """
 
-    def __init__(self, root: Path, capture: str, known: KnownLog | None = None) -> None:
-        self._root = root
+    def __init__(
+        self, store: Store, capture: str, folder: StateFolder, known: KnownLog | None = None, *, take_over: bool = False
+    ) -> None:
+        self.folder = folder
+        self._store = store
         self._capture = capture
         self._claim: Claim | None = None
         self._writer: LogWriter | None = None
         self._known = known
+        self._take_over = take_over
         self._log_id = ""
         self._lock: WriterLock | None = None
+        self._folder_lock: WriterLock | None = None
 
     def writer(self) -> LogWriter:
         """The writer. Raises as ``claimed`` does."""
@@ -53,19 +64,28 @@ class OwnedLog:
         if self._claim is None:
             self._claim = self._new_claim()
             self._log_id = self._claim.log_id
-            if self._lock is None:
-                self._lock = self._claim.lock.shared()
+            self._keep_lock(self._claim.lock)
             if self._known is not None:
-                self._known.remember(self._root, self._log_id)
+                self._known.remember(self._store, self._log_id)
         return self._claim
 
+    def _keep_lock(self, lock: WriterLock | None) -> None:
+        if self._lock is None and lock is not None:
+            self._lock = lock.shared()
+            lock.note(str(self.folder.path))
+
     def _new_claim(self) -> Claim:
-        if self._lock is not None and not self._lock.is_of(self._root / LOCK):
+        directory = self._store.directory
+        if self._lock is not None and directory is not None and not self._lock.is_of(directory / layout.LOCK):
             self._release()  # The folder was replaced.
-        log_id = self._log_id or ("" if self._known is None else self._known.log_id(self._root))
+        if directory is None and not self._log_id:
+            now = probe(self._store)
+            if not self._take_over:
+                refuse_while_alive(self._store, now, self.folder.id)
+        log_id = self._log_id or ("" if self._known is None else self._known.log_id(self._store))
         lock = None if self._lock is None else self._lock.shared()
         try:
-            return claimed(self._root, self._capture, log_id, lock)
+            return claimed(self._store, self._capture, log_id, lock)
         except ChangeLogError as error:
             if lock is not None:
                 lock.release()
@@ -90,13 +110,16 @@ class OwnedLog:
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.close()
-        elif claim is not None:
+        elif claim is not None and claim.lock is not None:
             claim.lock.release()
 
     def close(self) -> None:
         """Releases the log; uncommitted events are discarded."""
         self.drop_writer()
         self._release()
+        lock, self._folder_lock = self._folder_lock, None
+        if lock is not None:
+            lock.release()
 
     def _release(self) -> None:
         lock, self._lock = self._lock, None
@@ -104,7 +127,14 @@ class OwnedLog:
             lock.release()
 
     def __enter__(self) -> Self:
-        self._claimed()
+        self._folder_lock = self.folder.take(self._store.place)
+        try:
+            self._claimed()
+        except BaseException:
+            self.close()
+            raise
+        if self._store.directory is not None:
+            self.folder.adopt(self._store.directory)
         return self
 
     def __exit__(self, *_: object) -> None:

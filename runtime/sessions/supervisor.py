@@ -24,6 +24,7 @@ from tidemark.runtime.sessions.interruption import Interruption
 from tidemark.runtime.sessions.owned_log import OwnedLog
 from tidemark.runtime.sessions.session import Session, changed_state
 from tidemark.runtime.steering.capture_file_watch import CaptureFileWatch
+from tidemark.runtime.steering.orders import Orders
 from tidemark.runtime.steering.steering import Steering
 
 FIRST_DELAY_SECONDS = 0.5
@@ -122,9 +123,10 @@ class Supervisor:
         prepared, writer = self._prepared.with_secrets_of_now(), self._log.writer()
         name = prepared.connector.name
         self._keep_applied(writer)
-        steering, watchdog = Steering(writer.root, writer.state, self._display), self._watchdog
+        orders = Orders.of(self._log.folder, writer.store)
+        steering, watchdog = Steering(orders, writer.state, self._display), self._watchdog
         watchdog.opening()
-        running = prepared.connector.start(prepared.environment, session=str(writer.root.resolve()))
+        running = prepared.connector.start(prepared.environment, session=writer.store.identity)
 
         def heard(line: LogLine) -> None:
             steering.heard(line)

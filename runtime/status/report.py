@@ -13,8 +13,12 @@ from tidemark.protocol.capture_file import CaptureFile, read_capture_file
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.errors import ChangeLogError, TidemarkError, UsageError
 from tidemark.protocol.messages import JsonObject
+from tidemark.protocol.store import Store
+from tidemark.protocol.store.local import DirectoryStore
+from tidemark.protocol.store.opening import opened
 from tidemark.runtime.progress.liveness import Liveness, liveness
 from tidemark.runtime.progress.rereads import rereads
+from tidemark.runtime.progress.state_folder import StateFolder
 from tidemark.runtime.progress.status_file import read_status
 from tidemark.runtime.sessions.known_log import KnownLog
 from tidemark.runtime.status.retained import ask_source, retained_now
@@ -31,13 +35,16 @@ class Place:
     """Where a capture is.
 
     Attributes:
+        path: What was named: a capture file, or a log's directory.
+        log: What its log is in.
+        folder: Its state folder.
         file: Its file; None if a log was named, or if the file has a mistake.
         mistake: In the file.
-        root: Its log's folder.
     """
 
     path: Path
-    root: Path
+    log: Store
+    folder: StateFolder
     file: CaptureFile | None = None
     mistake: TidemarkError | None = None
 
@@ -51,15 +58,16 @@ def place_of(path: Path) -> Place:
         UsageError: As ``read_capture_file``, if no log of the file is known.
     """
     if path.is_dir():
-        return Place(path, path)
+        return Place(path, DirectoryStore(path), StateFolder.of_log(path))
+    folder = StateFolder.of_file(path)
     try:
         file = read_capture_file(path)
     except UsageError as error:
-        root = KnownLog(path).root()
-        if root is None or not path.exists():
+        place = KnownLog(path).place()
+        if place is None or not path.exists():
             raise
-        return Place(path, root, mistake=error)
-    return Place(path, file.log_path, file)
+        return Place(path, opened(place), folder, mistake=error)
+    return Place(path, file.log_store(), folder, file)
 
 
 def report_of(place: Place, now: datetime) -> tuple[dict[str, Any], Liveness]:
@@ -69,7 +77,7 @@ def report_of(place: Place, now: datetime) -> tuple[dict[str, Any], Liveness]:
         ChangeLogError: As ``ChangeLog``; ``TM-LOG-013`` the log of the capture file is not there any more.
     """
     log = _log_of(place)
-    said: JsonObject = read_status(log.root) or {}
+    said: JsonObject = read_status(place.folder, log.store) or {}
     life = liveness(said or None, now)
     summary = log.summary()
     asks = place.file is not None and not life.running
@@ -81,7 +89,7 @@ def report_of(place: Place, now: datetime) -> tuple[dict[str, Any], Liveness]:
         "capture": log.header.capture,
         "file": None if place.path.is_dir() else str(place.path),
         "file_error": None if place.mistake is None else _as_json(place.mistake),
-        "log": str(log.root),
+        "log": log.store.place,
         "log_id": log.header.log_id,
         "state": life.state,
         "running": life.running,
@@ -111,7 +119,7 @@ def report_of(place: Place, now: datetime) -> tuple[dict[str, Any], Liveness]:
         },
         "progress": said or None,
         "refused": {number: why for number, why in said.get("commands", {}).items() if why},
-        "commands": msgspec.to_builtins(Orders(log.root).waiting(0)),
+        "commands": msgspec.to_builtins(Orders.of(place.folder, log.store).waiting(0)),
     }
     report["needs"] = lacking = needs(report, life)
     report["exit_status"] = exit_status(life, lacking, retained.failures)
@@ -120,12 +128,12 @@ def report_of(place: Place, now: datetime) -> tuple[dict[str, Any], Liveness]:
 
 def _log_of(place: Place) -> ChangeLog:
     try:
-        return ChangeLog(place.root)
+        return ChangeLog(place.log)
     except ChangeLogError as error:
         known = None if place.path.is_dir() else KnownLog(place.path)
-        if error.code != "TM-LOG-001" or known is None or not (log_id := known.log_id(place.root)):
+        if error.code != "TM-LOG-001" or known is None or not (log_id := known.log_id(place.log)):
             raise
-        what = f"the change log {log_id} is not at {place.root}; the file {known.path} records it"
+        what = f"the change log {log_id} is not at {place.log.place}; the file {known.path} records it"
         raise ChangeLogError("TM-LOG-013", what) from None
 
 

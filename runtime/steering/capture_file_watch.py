@@ -116,8 +116,12 @@ class CaptureFileWatch:
             file = read_capture_file(self._path)
             if file == self._file:
                 return
-            if (file.capture, file.log_path) != (self._file.capture, self._file.log_path):
-                self._tell_later("`capture` or `log`")
+            if (file.capture, file.log_place, file.store) != (
+                self._file.capture,
+                self._file.log_place,
+                self._file.store,
+            ):
+                self._tell_later("`capture`, `log` or `store`")
                 return
             if file.metrics != self._file.metrics:
                 self._tell_later("`metrics`")

@@ -1,17 +1,17 @@
-"""Commands to a capture: each is a file in the change log's folder until the connector's committed state has it.
+"""Commands to a capture: each is a file until the connector's committed state has it.
 
 ::
 
-    LOG/control/00000000000000000007.json one command; its number is its ``sequence``
+    control/00000000000000000007.json   one command; its number is its ``sequence``
 
-A command is carried out once: the connector writes the last sequence it has handled into its state, as the member
-``control``, in the same checkpoint as the command's effects, so that both are committed together or not at all.
+The files are in the capture's state folder; of a log in an object store they are in the log, where any machine can give
+a command. A command is carried out once: the connector writes the last sequence it has handled into its state, as the
+member ``control``, in the same checkpoint as the command's effects, so that both are committed together or not at all.
 """
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import msgspec
 import orjson
@@ -20,14 +20,12 @@ from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.errors import ChangeLogError, ProtocolError
 from tidemark.protocol.fields import message_of
 from tidemark.protocol.messages import Control, JsonObject
-from tidemark.runtime.changelog.files import storage
+from tidemark.protocol.store import Store
+from tidemark.protocol.store.local import DirectoryStore
+from tidemark.runtime.changelog.files.failures import writing
+from tidemark.runtime.progress.state_folder import CONTROL, StateFolder
 
-FOLDER = "control"
-
-_NAME = re.compile(r"(\d{20})\.json")
-
-_NO_EPOCH = 0
-"""The sender of a command is not a writer of the log, and claims no epoch."""
+_NAME = re.compile(r"control/(\d{20})\.json")
 
 
 def handled(state: JsonObject) -> int:
@@ -37,64 +35,91 @@ def handled(state: JsonObject) -> int:
 
 
 class Orders:
-    """The commands of one change log.
+    """The commands to one capture.
 
     Args:
-        root: The change log's folder.
+        place: What they are in.
+        log: The capture's log.
+        folder: Of the capture, where the commands are elsewhere.
     """
 
-    def __init__(self, root: Path) -> None:
-        self._root = root
-        self._folder = root / FOLDER
+    def __init__(self, place: Store, log: Store, folder: StateFolder | None = None) -> None:
+        self._place = place
+        self._log = log
+        self._folder = folder
+
+    @classmethod
+    def of(cls, folder: StateFolder, log: Store) -> Orders:
+        """Of a capture with this state folder and this log."""
+        if log.directory is None or folder.path is None:
+            return cls(log, log, folder)
+        return cls(DirectoryStore(folder.path), log)
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether a look costs a request."""
+        return self._place.directory is None
+
+    def asked(self) -> float:
+        """When a command was last given on this machine, where a look costs a request."""
+        return 0.0 if self._folder is None else self._folder.asked()
 
     def give(self, order: Control) -> int:
         """Adds a command durably under the next free sequence, and returns that; the sequence of ``order`` is ignored.
 
         Raises:
-            ChangeLogError: There is no change log, or it cannot be written (``TM-LOG-008``).
+            ChangeLogError: There is no change log, or the command cannot be written (``TM-LOG-008``).
         """
-        log = ChangeLog(self._root)
-        storage.make_folder(self._folder)
+        log = ChangeLog(self._log)
         while True:
             # In this order: a file that has left the list was handled by a state that is read after it.
             waiting = self._numbers()
             number = max([handled(log.summary().state), *waiting]) + 1
             data = msgspec.json.encode(msgspec.structs.replace(order, sequence=number))
             try:
-                storage.publish(self._folder / f"{number:020d}.json", data, _NO_EPOCH)
+                with writing(self._place.where(_path(number))):
+                    self._place.create(_path(number), data)
             except FileExistsError:
                 continue
+            if self._folder is not None:
+                self._folder.ask()
             return number
 
     def waiting(self, after: int) -> list[Control]:
         """The commands with a sequence above ``after``, in order.
 
         Raises:
-            ChangeLogError: ``TM-LOG-002`` a file is not a command.
+            ChangeLogError: ``TM-LOG-002`` a file is not a command; ``TM-LOG-011`` they cannot be read.
         """
-        return [self._read(number) for number in sorted(self._numbers()) if number > after]
+        return [self._read(number) for number in self._numbers() if number > after]
 
     def forget(self, handled: int) -> None:
         """Removes the commands up to ``handled``: a committed state says that they are carried out."""
         for number in self._numbers():
             if number <= handled:
-                storage.remove(self._folder / f"{number:020d}.json")
+                with writing(self._place.where(_path(number))):
+                    self._place.delete(_path(number))
 
     def _numbers(self) -> list[int]:
         try:
-            names = [path.name for path in self._folder.iterdir()]
-        except FileNotFoundError:
-            return []
-        return [int(match[1]) for name in names if (match := _NAME.fullmatch(name))]
+            paths = [entry.path for entry in self._place.list(CONTROL)]
+        except OSError as error:
+            where = self._place.where(CONTROL)
+            raise ChangeLogError("TM-LOG-011", f"cannot read {where}: {error.strerror or error}") from None
+        return [int(match[1]) for path in paths if (match := _NAME.fullmatch(path))]
 
     def _read(self, number: int) -> Control:
-        path = self._folder / f"{number:020d}.json"
+        where = self._place.where(_path(number))
         try:
-            return message_of(Control, orjson.loads(path.read_bytes()))
+            return message_of(Control, orjson.loads(self._place.read(_path(number))))
         except (OSError, orjson.JSONDecodeError, ProtocolError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not a valid command"
             raise ChangeLogError(
                 "TM-LOG-002",
-                f"{path} is not a command: {reason}",
-                remedy=f"Remove {path} and send the command again.",
+                f"{where} is not a command: {reason}",
+                remedy=f"Remove {where} and send the command again.",
             ) from None
+
+
+def _path(number: int) -> str:
+    return f"{CONTROL}/{number:020d}.json"

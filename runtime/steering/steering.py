@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from pathlib import Path
 
 import msgspec
 
@@ -15,7 +14,10 @@ from tidemark.runtime.progress.display import Display
 from tidemark.runtime.steering.orders import Orders, handled
 
 LOOK_SECONDS = 0.25
-"""How often the folder is checked."""
+"""How often it is checked whether a command waits."""
+
+REQUEST_SECONDS = 10.0
+"""The same where that costs a request of an object store, and nobody on this machine has given one."""
 
 ANNOUNCE_SECONDS = 5.0
 """A connector that accepts commands says so on stderr when it opens. After this time without it, it accepts none."""
@@ -26,17 +28,20 @@ class Steering:
     session's.
 
     Args:
-        root: The change log's folder.
+        orders: To the capture.
         state: The state that the session begins with.
     """
 
-    def __init__(self, root: Path, state: JsonObject, display: Display) -> None:
-        self._orders = Orders(root)
+    def __init__(self, orders: Orders, state: JsonObject, display: Display) -> None:
+        self._orders = orders
         self._sent = handled(state)
         self._display = display
         self._takes_orders = threading.Event()
         self._opened_at = self._looked_at = time.monotonic()
         self._told = self._greeted = False
+        self._asked = orders.asked()
+        self._requested_at = -REQUEST_SECONDS
+        self._forgotten = self._sent
         self._orders.forget(self._sent)
 
     def heard(self, line: LogLine) -> None:
@@ -85,6 +90,8 @@ class Steering:
             return []
         self._greeted |= first
         self._looked_at = now
+        if self._orders.elsewhere and not first and not self._is_due(now):
+            return []
         waiting = self._orders.waiting(self._sent)
         if waiting and not self._takes_orders.is_set():
             self._tell(len(waiting))
@@ -95,7 +102,17 @@ class Steering:
 
     def committed(self, state: JsonObject) -> None:
         """The connector's state is durable: the commands that it has handled are removed."""
-        self._orders.forget(handled(state))
+        if (done := handled(state)) > self._forgotten:
+            self._orders.forget(done)
+            self._forgotten = done
+
+    def _is_due(self, now: float) -> bool:
+        """Whether to look where that costs a request."""
+        before, self._asked = self._asked, self._orders.asked()
+        if self._asked == before and now - self._requested_at < REQUEST_SECONDS:
+            return False
+        self._requested_at = now
+        return True
 
     def _tell(self, count: int) -> None:
         if self._told or self.takes_orders is None:

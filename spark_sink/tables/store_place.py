@@ -114,7 +114,7 @@ class StorePlace:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        from tidemark.protocol.store.range_file import parquet_source
+        from tidemark.protocol.store.arrow_files import parquet_source
 
         store = self.store
         where = store.where(path)

@@ -27,6 +27,7 @@ from tidemark.demo.lake import lake_rows
 from tidemark.demo.measurements import LogProgress
 from tidemark.demo.processes import TIDEMARK, Command, descendants
 from tidemark.protocol.changelog import Segment
+from tidemark.runtime.progress.state_folder import STATUS, StateFolder
 from tidemark.spark_sink.formats.delta_table import PositionedTable
 from tidemark.spark_sink.live.state_partitions import plan_state, read_state
 from tidemark.spark_sink.live.table_view import table_view
@@ -88,6 +89,16 @@ class Capture:
     @property
     def log(self) -> Path:
         return self.folder / "change.log"
+
+    @property
+    def state(self) -> StateFolder:
+        return StateFolder.of_file(self.file)
+
+    @property
+    def status_file(self) -> Path:
+        """The status of the capture, also where there is none yet."""
+        assert self.state.path is not None
+        return self.state.path / STATUS
 
     @property
     def lake(self) -> Path:

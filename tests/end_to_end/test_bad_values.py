@@ -45,7 +45,7 @@ def test_set_aside_then_the_line_that_the_error_says(engine: Engine, tmp_path: P
     line = f"{{table: {born}, on_bad_value: {{day: text}}}}"
     assert line in ended.said and "emptied and read again" in ended.said
     assert len(list(events(ChangeLog(capture.log), f"{engine.schema}/users"))) == 3
-    status = json.loads((capture.log / "status.json").read_text())
+    status = json.loads(capture.status_file.read_text())
     assert status["tables"][born]["state"] == "set_aside" and "column day" in status["tables"][born]["error"]
     capture.tables = [{"table": born, "on_bad_value": {"day": "text"}}, users]
     capture.write()
@@ -73,6 +73,6 @@ def test_quarantine(engine: Engine, tmp_path: Path) -> None:
     kept = list(events(log, f"{engine.schema}/born"))
     assert [(e["id"], str(e["day"])) for e in kept] == [(1, "2024-01-15"), (2, "2024-02-29")]
     assert {e["id"]: e["_offset"] for e in kept}[2] > apart[0]["_offset"]
-    status = json.loads((capture.log / "status.json").read_text())
+    status = json.loads(capture.status_file.read_text())
     assert status["tables"][born]["bad_values"] == {"quarantine": 2}
     assert status["tables"][QUARANTINE]["events"] == 1  # of this run

@@ -43,7 +43,7 @@ def test_a_capture_that_can_go_on(each_database: Database, tmp_path: Path) -> No
     capture = Capture(tmp_path, each_database)
     assert codes(capture) == set()
     with capture.start():
-        wait_until(lambda: (capture.log / "status.json").exists() and capture.snapshot_rows() >= 60, 60, "it runs")
+        wait_until(lambda: capture.status_file.exists() and capture.snapshot_rows() >= 60, 60, "it runs")
         status, levels = check(capture)
         assert (status, levels["failure"]) == (0, [])
         assert any("the capture is running" in finding["message"] for finding in levels["ok"])
@@ -69,7 +69,7 @@ def test_a_slot_of_another_capture_that_reads_it(database: PostgresDatabase, tmp
     (tmp_path / "two").mkdir()
     other = Capture(tmp_path / "two", database, {"slot": "tidemark_test"}, entries={"capture": "other"})
     with capture.start():
-        wait_until(lambda: (capture.log / "status.json").exists() and capture.snapshot_rows() >= 60, 60, "it runs")
+        wait_until(lambda: capture.status_file.exists() and capture.snapshot_rows() >= 60, 60, "it runs")
         assert codes(other) >= {"TM-PG-040", "TM-PG-014"}
         ended = other.run("capture")
         assert (ended.status, "TM-PG-040" in ended.said) == (1, True), ended.said

@@ -25,7 +25,7 @@ def table(capture: Capture, name: str) -> str:
 
 def progress(capture: Capture, name: str) -> dict[str, Any]:
     """How far a table's backfill is, as the capture said last; empty before it said anything."""
-    found: dict[str, Any] = (read_status(capture.log) or {}).get("tables", {}).get(table(capture, name), {})
+    found: dict[str, Any] = (read_status(capture.state) or {}).get("tables", {}).get(table(capture, name), {})
     return found
 
 

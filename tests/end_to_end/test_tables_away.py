@@ -47,7 +47,7 @@ def test_a_table_that_is_dropped_between_two_runs(engine: Engine, tmp_path: Path
     assert ended.status == 1
     assert "TM-CAP-007" in ended.said and f"{engine.schema}.orders" in ended.said
     assert _events(capture) == before + 1
-    status = json.loads((capture.log / "status.json").read_text())
+    status = json.loads(capture.status_file.read_text())
     table = status["tables"][f"{engine.schema}.orders"]
     assert table["state"] == "set_aside" and "orders" in table["error"]
     # Nothing refuses the others meanwhile.

@@ -95,9 +95,9 @@ def test_paths_start_at_the_file_s_folder(tmp_path: Path, monkeypatch: pytest.Mo
     place.mkdir()
     write(place, LEAST)
     monkeypatch.chdir(tmp_path)
-    assert read_capture_file(Path("a shop/capture.yaml")).log_path == place / "l"
+    assert read_capture_file(Path("a shop/capture.yaml")).log_store().place == str(place / "l")
     write(place, LEAST.replace("log: l", f"log: {tmp_path}/elsewhere"))
-    assert read_capture_file(Path("a shop/capture.yaml")).log_path == tmp_path / "elsewhere"
+    assert read_capture_file(Path("a shop/capture.yaml")).log_store().place == str(tmp_path / "elsewhere")
 
 
 @pytest.mark.parametrize(

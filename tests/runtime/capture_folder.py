@@ -16,6 +16,8 @@ from tests.runtime.logged_events import events
 from tests.warm_process import WarmProcess, run_to_its_end
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.changelog.layout import HEADER
+from tidemark.protocol.store.local import DirectoryStore
+from tidemark.runtime.progress.state_folder import StateFolder
 
 CONNECTOR = Path(__file__).with_name("scripted_connector.py")
 
@@ -93,6 +95,20 @@ class CaptureFolder:
         """The process of the newest session, None before there is one."""
         opened = self.requests("open")
         return int(opened[-1]["pid"]) if opened else None
+
+    @property
+    def state(self) -> StateFolder:
+        return StateFolder.of_file(self.file)
+
+    @property
+    def state_path(self) -> Path:
+        path = self.state.path
+        assert path is not None
+        return path
+
+    @property
+    def log_store(self) -> DirectoryStore:
+        return DirectoryStore(self.log_path)
 
     @property
     def log(self) -> ChangeLog:

@@ -21,6 +21,7 @@ from tidemark.runtime.preparation.prepared_capture import PreparedCapture
 from tidemark.runtime.preparation.selection import SelectedTable, column_of
 from tidemark.runtime.sessions.interruption import Interruption
 from tidemark.runtime.sessions.session import Session
+from tidemark.runtime.steering.orders import Orders
 from tidemark.runtime.steering.steering import Steering
 
 ROW_SCHEMA: dict[str, Any] = {
@@ -100,7 +101,7 @@ def run_session(
     capture = prepared(folder, *tables, secrets=secrets)
     with LogWriter.open(folder.log_path, "shop") as writer, Interruption() as interruption:
         running = capture.connector.start(capture.environment)
-        steering = Steering(writer.root, writer.state, display)
+        steering = Steering(Orders.of(folder.state, writer.store), writer.state, display)
         watchdog = Watchdog("connector", silence, 60)
 
         def heard(line: LogLine) -> None:

@@ -127,7 +127,7 @@ def test_what_apply_changes_of_the_state_is_kept(folder: CaptureFolder) -> None:
 def test_what_apply_changes_is_in_the_log_before_the_session_begins(folder: CaptureFolder) -> None:
     folder.script([error_line("no", policy="manual"), {"exit": 1}])
     capture = replace(prepared(folder), applied=ConnectorState(updated={"slot": "made"}, merge_patch=True))
-    with Interruption() as interruption, OwnedLog(folder.log_path, "shop") as log:
+    with Interruption() as interruption, OwnedLog(folder.log_store, "shop", folder.state) as log:
         supervisor = Supervisor(capture, log, AT_ONCE, interruption, Recorder(), until_caught_up=True)
         with pytest.raises(ConnectorError):
             supervisor.run()
@@ -139,7 +139,11 @@ def test_a_connector_is_opened_no_sooner_than_its_interval(folder: CaptureFolder
     usual = prepared(folder)
     capture = replace(usual, spec=msgspec.structs.replace(usual.spec, interval_seconds=1))
     started = time.monotonic()
-    with Interruption() as interruption, OwnedLog(folder.log_path, "shop") as log, pytest.raises(ConnectorError):
+    with (
+        Interruption() as interruption,
+        OwnedLog(folder.log_store, "shop", folder.state) as log,
+        pytest.raises(ConnectorError),
+    ):
         Supervisor(capture, log, AT_ONCE, interruption, Recorder(), until_caught_up=False).run()
     assert time.monotonic() - started >= 1
     assert len(folder.requests("open")) == 2

@@ -22,6 +22,9 @@ import boto3
 from botocore.config import Config
 
 from tests.servers.deadline import wait_until
+from tidemark.protocol.store import Store
+from tidemark.protocol.store.opening import opened
+from tidemark.protocol.store.settings import StoreSettings
 
 KEY, SECRET, REGION = "tidemark-test", "not-a-secret-of-anybody", "eu-central-1"
 
@@ -58,6 +61,21 @@ class S3Server:
             region_name=self.region,
             config=Config(retries={"max_attempts": 1}, s3={"addressing_style": "path"}),
         )
+
+    @property
+    def settings(self) -> StoreSettings:
+        """What opens it."""
+        return StoreSettings(
+            endpoint=self.endpoint,
+            allow_http=True,
+            region=self.region,
+            access_key_id=self.key,
+            secret_access_key=self.secret,
+        )
+
+    def place(self) -> Store:
+        """A place in a new bucket."""
+        return opened(f"s3://{self.bucket()}/a/log", self.settings)
 
     @property
     def entry(self) -> dict[str, object]:

@@ -1,1 +1,1 @@
-"""The files of a change log that is written: made, synced, replaced, and swept when their writer is dead."""
+"""The files of a change log that is written: its lock, what a failure is, and what dead writers left."""

@@ -3,34 +3,52 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
+from collections.abc import Iterator
 
 from tidemark.protocol.changelog import layout
 from tidemark.protocol.changelog.models import Summary
-from tidemark.runtime.changelog.files import storage
+from tidemark.protocol.store import Store
+from tidemark.protocol.store.local import DirectoryStore
+from tidemark.runtime.changelog.files.failures import writing
 
 logger = logging.getLogger(__name__)
 
 
-def sweep(root: Path, summary: Summary) -> None:
+def sweep(store: Store, summary: Summary) -> None:
     """Deletes leftovers of writers older than ``summary.epoch``, which has just claimed the log.
 
     It reads no commit. A dead writer committed the numbers from its first commit to the next writer's first. Any other
     segment of it was never committed. Files of this and of newer writers stay, and so do files with other names.
 
     Raises:
-        ChangeLogError: ``TM-LOG-008`` a file cannot be deleted.
+        ChangeLogError: ``TM-LOG-008`` a file cannot be listed or deleted.
     """
-    leftovers = [path for path in storage.files(root / layout.DATA) if _is_orphan(path.name, summary)]
-    for folder in (root, root / layout.COMMITS):
-        for path in folder.iterdir():
-            epoch = storage.temporary_epoch(path.name)
-            if epoch is not None and epoch < summary.epoch and path.is_file():
-                leftovers.append(path)
-    for path in leftovers:
-        storage.remove(path)
-    if leftovers:
-        logger.info("removed %d files that no commit names from %s", len(leftovers), root)
+    with writing():
+        leftovers = [path for path in _segments(store, summary) if _is_orphan(path.rpartition("/")[2], summary)]
+        for path in leftovers:
+            store.delete(path)
+        removed = len(leftovers)
+        if isinstance(store, DirectoryStore):
+            removed += sum(store.remove_unfinished(folder) for folder in ("", layout.COMMITS))
+    if removed:
+        logger.info("removed %d files that no commit names from %s", removed, store.place)
+
+
+def _segments(store: Store, summary: Summary) -> Iterator[str]:
+    """The paths of segments among which leftovers are.
+
+    An object store lists a thousand files at a request: so it is asked, table by table, for those that the writer
+    before this one may have left. What that writer left of a table that no commit names stays.
+    """
+    if store.directory is not None:
+        yield from (entry.path for entry in store.list(layout.DATA))
+        return
+    first = max((number for epoch, number in summary.claims.items() if epoch < summary.epoch), default=None)
+    if first is None:
+        return
+    for collection in sorted({schema.collection for schema in summary.schemas.values()}):
+        after = layout.segment_path(collection, first, 0, 0)
+        yield from (entry.path for entry in store.list(after.rpartition("/")[0], after=after))
 
 
 def _is_orphan(name: str, summary: Summary) -> bool:

@@ -5,8 +5,8 @@ A file is not part of the log until a commit names it, so it is written under it
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +14,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tidemark.protocol.changelog.models import LONGEST_RUN, Segment, TableSchema
-from tidemark.runtime.changelog.files import storage
+from tidemark.protocol.store import Store
+from tidemark.protocol.store.arrow_files import parquet_sink
+from tidemark.runtime.changelog.files.failures import writing
 from tidemark.runtime.changelog.segments.key_runs import KeyRuns
 from tidemark.runtime.changelog.segments.stated_keys import KeyBox, stated_key
 
@@ -31,7 +33,7 @@ class SegmentWriter:
     """Writes one segment.
 
     Args:
-        root: The log.
+        store: That holds the log.
         path: Its path relative to the log. It must not exist.
         table: The table of the rows, and its key.
         fingerprint: Of ``table``.
@@ -46,7 +48,7 @@ class SegmentWriter:
 
     def __init__(
         self,
-        root: Path,
+        store: Store,
         path: str,
         table: TableSchema,
         fingerprint: str,
@@ -60,7 +62,7 @@ class SegmentWriter:
         self.collection = table.collection
         self.fingerprint = fingerprint
         self.generation = generation
-        self._file = root / path
+        self._where = store.where(path)
         self._group_rows = group_rows
         # Dictionaries for all but the offsets, which have one value a row and small steps.
         dictionaries: Any = [name for name in _leaves(schema) if name != "_offset"]
@@ -74,10 +76,9 @@ class SegmentWriter:
         self._box = KeyBox(self._key)
         self._runs = KeyRuns(self._key, longest_run)
         self._held: pa.Table | None = None
-        storage.make_folder(self._file.parent, durably=False)
-        storage.create(self._file)
-        with storage.writing(self._file):
-            self._sink = pa.OSFile(str(self._file), "wb")
+        with writing(self._where):
+            self._upload = store.upload(path)
+            self._sink = parquet_sink(self._upload)
             self._parquet = pq.ParquetWriter(
                 self._sink,
                 schema,
@@ -122,7 +123,7 @@ class SegmentWriter:
             self._write_group(rest)
 
     def _write_group(self, rows: pa.Table) -> None:
-        with storage.writing(self._file):
+        with writing(self._where):
             self._parquet.write_table(rows, row_group_size=rows.num_rows)
 
     def _note_truncation_and_keys(self, table: pa.Table) -> list[int]:
@@ -153,10 +154,10 @@ class SegmentWriter:
         """Closes the file; it is not synced yet."""
         if self._held is not None:
             self._write_group(self._held)
-        with storage.writing(self._file):
+        with writing(self._where):
             self._parquet.close()
             self._sink.close()
-            size = self._file.stat().st_size
+            size = self._upload.finish()
         first, last = (
             (_EPOCH + timedelta(microseconds=t) for t in self._commit_times) if self._commit_times else (None, None)
         )
@@ -183,8 +184,10 @@ class SegmentWriter:
     def discard(self) -> None:
         """Deletes the file, whether finished or not."""
         self._parquet.is_open = False  # prevents a footer
-        self._sink.close()
-        storage.remove(self._file)
+        with suppress(OSError):  # What is written last is discarded, too.
+            self._sink.close()
+        with writing(self._where):
+            self._upload.discard()
 
 
 def _leaves(schema: pa.Schema) -> list[str]:

@@ -77,11 +77,11 @@ def _in_runtime(reach: Callable[[str], None]) -> None:
 
     write = claim.write_commit
 
-    def writing(root: Path, commit: Any, summary: Any) -> Any:
+    def writing(store: Any, commit: Any, summary: Any) -> Any:
         said = [BEGIN if one.whole is None else WHOLE for one in commit.generations]
         for what in said:
             reach(failpoint(RUNTIME, "before", what))
-        result = write(root, commit, summary)
+        result = write(store, commit, summary)
         for what in said:
             reach(failpoint(RUNTIME, "after", what))
         return result

@@ -4,39 +4,26 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from tests.servers.object_store import S3Server, s3_server
+from tests.servers.object_store import S3Server
 from tidemark.protocol.store import Store
 from tidemark.protocol.store.objects import PART_BYTES
 from tidemark.protocol.store.opening import opened
-from tidemark.protocol.store.settings import StoreSettings
 
 NAMES = ["a b%é", "a+b", "a-b", "a.b", "a/b", "a/c/d", "a0", "ä"]
 """In the order of their bytes."""
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    with s3_server(tmp_path_factory.mktemp("s3")) as server:
-        yield server
-
-
-def settings(server: S3Server, **others: str) -> StoreSettings:
-    key = {"access_key_id": server.key, "secret_access_key": server.secret, **others}
-    return StoreSettings(endpoint=server.endpoint, allow_http=True, region=server.region, **key)
 
 
 @pytest.fixture(params=["directory", "bucket"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     if request.param == "directory":
         return opened(tmp_path / "store")
-    server: S3Server = request.getfixturevalue("server")
-    return opened(f"s3://{server.bucket()}/some/place", settings(server))
+    server: S3Server = request.getfixturevalue("s3")
+    return opened(f"s3://{server.bucket()}/some/place", server.settings)
 
 
 def test_of_many_creators_one_succeeds(store: Store) -> None:
@@ -147,18 +134,18 @@ def test_a_folder_counts_as_durable_once_it_is(tmp_path: Path, monkeypatch: pyte
         assert sorted(synced) == [tmp_path / "store" / name for name in expected]
 
 
-def test_a_create_whose_answer_was_lost_has_succeeded(server: S3Server) -> None:
-    store = opened(f"s3://{server.bucket()}", settings(server))
+def test_a_create_whose_answer_was_lost_has_succeeded(s3: S3Server) -> None:
+    store = opened(f"s3://{s3.bucket()}", s3.settings)
     store.create("a", b"written by an earlier try")
     store.create("a", b"written by an earlier try")
     with pytest.raises(FileExistsError):
         store.create("a", b"written by another")
 
 
-def test_a_refusal_shows_no_key(server: S3Server) -> None:
-    bucket = server.bucket()
-    nobody = opened("s3://no-such-bucket-of-ours/x", settings(server))
+def test_a_refusal_shows_no_key(s3: S3Server) -> None:
+    bucket = s3.bucket()
+    nobody = opened("s3://no-such-bucket-of-ours/x", s3.settings)
     with pytest.raises(OSError, match=r"(?s)^(?!.*X-Amz)(?!.*Signature)") as caught:
         nobody.create("a", b"")
-    assert server.secret not in str(caught.value) and caught.value.filename == "s3://no-such-bucket-of-ours/x/a"
-    assert server.secret not in repr(settings(server)) + repr(opened(f"s3://{bucket}", settings(server)))
+    assert s3.secret not in str(caught.value) and caught.value.filename == "s3://no-such-bucket-of-ours/x/a"
+    assert s3.secret not in repr(s3.settings) + repr(opened(f"s3://{bucket}", s3.settings))

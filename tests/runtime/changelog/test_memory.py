@@ -14,6 +14,7 @@ import pytest
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, data_files, named_files, order
 from tidemark.protocol.changelog.layout import HEADER
 from tidemark.protocol.changelog.table_schema import table_schema
+from tidemark.protocol.store.local import DirectoryStore
 from tidemark.runtime.changelog.batch import QUEUED_BLOCKS, Batch, BoundCollection
 
 SCRIPT = """
@@ -92,7 +93,7 @@ class SlowestDisk(Executor):
 def test_decoded_blocks_do_not_pile_up_before_a_slow_disk(tmp_path: Path) -> None:
     disk = SlowestDisk()
     (tmp_path / HEADER).touch()
-    batch = Batch(tmp_path, 1, 1, 0, disk)
+    batch = Batch(DirectoryStore(tmp_path), 1, 1, 0, disk)
     schema = table_schema(ORDERS, ORDER_SCHEMA)
     for id in range(8):
         # Bound anew, which ends the block before.

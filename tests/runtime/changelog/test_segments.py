@@ -23,6 +23,7 @@ from tests.protocol.segment_facts import segment_facts
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, order
 from tidemark.protocol.changelog import Column, Segment, TableSchema
 from tidemark.protocol.changelog.models import DOCUMENT_COLUMN, LONGEST_RUN, MOST_RUNS
+from tidemark.protocol.store.local import DirectoryStore
 from tidemark.runtime.changelog.documents.decoder import decoder
 from tidemark.runtime.changelog.segments.segment_writer import SegmentWriter
 from tidemark.runtime.changelog.writer import LogWriter
@@ -96,7 +97,9 @@ def written(root: Path, made: Case, least: int, longest: int = LONGEST_RUN) -> t
     """The segment that the writer makes of it, and the tables it was given."""
     schema = decoder(made.schema, frozenset()).arrow_schema
     path, fingerprint = "data/t/1-1-0.parquet", made.schema.fingerprint
-    writer = SegmentWriter(root, path, made.schema, fingerprint, schema, group_rows=least, longest_run=longest)
+    writer = SegmentWriter(
+        DirectoryStore(root), path, made.schema, fingerprint, schema, group_rows=least, longest_run=longest
+    )
     tables = []
     for group in made.groups:
         # In pieces, as decoded documents come.

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, order
 from tidemark.protocol.changelog.layout import HEADER
 from tidemark.protocol.changelog.table_schema import table_schema
+from tidemark.protocol.store.local import DirectoryStore
 from tidemark.runtime.changelog.batch import WRITING_THREADS, Batch, BoundCollection
 
 OTHERS = "public/others"
@@ -45,7 +46,7 @@ def test_a_segment_waits_for_none_of_another_collection(tmp_path: Path) -> None:
     (tmp_path / HEADER).touch()
     schemas = [table_schema(name, ORDER_SCHEMA) for name in (ORDERS, OTHERS)]
     with FirstWorkLast() as threads:
-        batch = Batch(tmp_path, 1, 1, 0, threads)
+        batch = Batch(DirectoryStore(tmp_path), 1, 1, 0, threads)
         # Bound anew for each call, which ends the block before.
         batch.add(BoundCollection(schemas[0]), [order(1)])
         batch.add(BoundCollection(schemas[1]), [order(2)])

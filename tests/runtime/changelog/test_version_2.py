@@ -108,7 +108,7 @@ def test_events_that_do_not_fit_wait_for_a_generation_of_their_own(root: Path) -
     assert known(root)[ITEMS] == [(1, 4, None)]
 
 
-@pytest.mark.parametrize(("place", "version"), [("pathlib.Path.replace", 2), ("claim._claim", 3)])
+@pytest.mark.parametrize(("place", "version"), [("os.replace", 2), ("claim._claim", 3)])
 def test_a_kill_while_it_is_upgraded(root: Path, place: str, version: int) -> None:
     before = content(root)
     ended = subprocess.run([sys.executable, "-c", KILLED.format(place=place), root], check=False)

@@ -27,8 +27,8 @@ from tests.runtime.changelog.shop import (
 from tidemark.protocol.changelog import ChangeLog, layout
 from tidemark.protocol.changelog.layout import SUMMARY_EVERY
 from tidemark.protocol.errors import ChangeLogError
-from tidemark.protocol.store.local import sync_all
-from tidemark.runtime.changelog.files import storage
+from tidemark.protocol.store import local
+from tidemark.protocol.store.local import DirectoryStore, sync_all
 from tidemark.runtime.changelog.writer import LogWriter
 
 
@@ -316,7 +316,6 @@ def test_a_full_disk_is_an_error_and_the_log_stays_whole(root: Path) -> None:
 import resource, sys
 from pathlib import Path
 from tidemark.protocol.errors import ChangeLogError
-from tidemark.runtime.changelog.files import storage
 from tidemark.runtime.changelog.writer import LogWriter
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, order
 log = LogWriter.open(Path(sys.argv[1]), "shop")
@@ -388,13 +387,13 @@ def test_the_folders_of_segments_are_durable_before_a_commit_names_them(
 ) -> None:
     """Also those that an earlier writer made, which may have ended before it had made them durable."""
     synced: list[Path] = []
-    publish = storage.publish
+    create = DirectoryStore.create
 
     def noted(paths: Sequence[str]) -> None:
         synced.extend(map(Path, paths))
         sync_all(paths)
 
-    monkeypatch.setattr(storage, "sync_all", noted)
+    monkeypatch.setattr(local, "sync_all", noted)
 
     def commit(log: LogWriter, *collections: str) -> set[Path]:
         """The folders that are durable when the commit is published."""
@@ -403,13 +402,13 @@ def test_the_folders_of_segments_are_durable_before_a_commit_names_them(
             batch.add(log.bind(collection, ORDER_SCHEMA, ["id"]), [order(1)])
         found: list[set[Path]] = []
 
-        def published(path: Path, data: bytes, epoch: int) -> None:
+        def created(store: DirectoryStore, path: str, data: bytes) -> None:
             found.append({each.relative_to(root) for each in synced[before:] if each.is_dir()})
-            publish(path, data, epoch)
+            create(store, path, data)
 
-        monkeypatch.setattr(storage, "publish", published)
+        monkeypatch.setattr(DirectoryStore, "create", created)
         log.commit(batch, {}, checkpoints=1)
-        monkeypatch.setattr(storage, "publish", publish)
+        monkeypatch.setattr(DirectoryStore, "create", create)
         return found[0]
 
     data = Path(layout.DATA)

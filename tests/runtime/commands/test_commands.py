@@ -383,7 +383,7 @@ def test_who_may_read_the_log_and_the_status(folder: CaptureFolder, readers: str
     folder.script(SESSION)
     assert folder.run("capture", "capture.yaml", "--until-caught-up").returncode == 0
     assert folder.run("pause", "capture.yaml").returncode == 0
-    paths = [folder.log_path, *folder.log_path.rglob("*")]
+    paths = [each for top in (folder.log_path, folder.state_path) for each in (top, *top.rglob("*"))]
     assert {"status.json", "control", "data", "commits"} <= {path.name for path in paths}
     assert [path for path in paths if path.stat().st_mode & others] == []
     if readers == "all":

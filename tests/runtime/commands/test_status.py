@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -18,7 +17,7 @@ from tests.runtime.capture_folder import OPENED, CaptureFolder, error_line
 from tests.servers.deadline import wait_until
 from tidemark.protocol.errors import SparkError
 from tidemark.runtime.progress.liveness import liveness
-from tidemark.runtime.progress.status_file import STATUS_FILE
+from tidemark.runtime.progress.state_folder import STATUS
 from tidemark.spark_sink.pipeline.memory import Memory, SetAside, TableMemory, memory_place
 from tidemark.spark_sink.tables.store_place import StorePlace
 
@@ -231,5 +230,5 @@ def test_a_status_that_is_no_status_is_none(folder: CaptureFolder) -> None:
     folder.script(SESSION)
     assert folder.run("capture", "capture.yaml", "--until-caught-up").returncode == 0
     for content in (b"", b"{", orjson.dumps([1]), orjson.dumps({"pid": "x", "time": 3, "ended": "never"})):
-        Path(folder.log_path / STATUS_FILE).write_bytes(content)
+        (folder.state_path / STATUS).write_bytes(content)
         assert "NOT RUNNING" in said(folder)

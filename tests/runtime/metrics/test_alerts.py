@@ -12,8 +12,10 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from tests.missing import lacks
 from tests.runtime.scripted_sessions import Recorder
+from tidemark.protocol.store.local import DirectoryStore
 from tidemark.runtime.metrics.capture_metrics import CaptureMetrics
 from tidemark.runtime.metrics.names import METRICS
+from tidemark.runtime.progress.state_folder import StateFolder
 from tidemark.runtime.progress.status_file import StatusFile
 
 RULES = Path(__file__).parents[3] / "deploy" / "alerts" / "tidemark.rules.yaml"
@@ -37,7 +39,7 @@ def test_the_alerts_fire(tmp_path: Path) -> None:
 
 
 def test_the_metrics_keep_prometheus_own_rules(tmp_path: Path) -> None:
-    status = StatusFile(tmp_path, Recorder())
+    status = StatusFile(StateFolder([tmp_path]), DirectoryStore(tmp_path), Recorder())
     registry = CollectorRegistry(auto_describe=False)
     registry.register(CaptureMetrics("shop", status, status.report))
     promtool("check", "metrics", said=generate_latest(registry))

@@ -22,9 +22,11 @@ from tidemark.protocol.capture_file import MetricsEntry
 from tidemark.protocol.changelog import Commit, Segment
 from tidemark.protocol.errors import UsageError
 from tidemark.protocol.log_lines import LogLine
+from tidemark.protocol.store.local import DirectoryStore
 from tidemark.runtime.metrics import names
 from tidemark.runtime.metrics.capture_metrics import CaptureMetrics
 from tidemark.runtime.metrics.server import MetricsServer, why_unready
+from tidemark.runtime.progress.state_folder import StateFolder
 from tidemark.runtime.progress.status_file import StatusFile
 
 HOSTILE = 'public."a"\n{x="1"}\\'
@@ -65,7 +67,7 @@ def commit(number: int, table: str, rows: int, snapshot: int) -> Commit:
 
 @pytest.fixture
 def status(tmp_path: Any) -> StatusFile:
-    return StatusFile(tmp_path, Recorder())
+    return StatusFile(StateFolder([tmp_path]), DirectoryStore(tmp_path), Recorder())
 
 
 @pytest.fixture

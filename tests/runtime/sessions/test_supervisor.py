@@ -23,7 +23,7 @@ CRASH = {"signal": 9}
 
 def run(folder: CaptureFolder, *, until_caught_up: bool = True, display: Recorder | None = None) -> Recorder:
     display = display or Recorder()
-    log = OwnedLog(folder.log_path, "shop")
+    log = OwnedLog(folder.log_store, "shop", folder.state)
     with Interruption() as interruption, log:
         Supervisor(
             prepared(folder),
@@ -172,7 +172,7 @@ def test_a_log_that_cannot_be_written_is_tried_again(folder: CaptureFolder) -> N
 def test_a_log_that_another_writer_took_ends_it(folder: CaptureFolder) -> None:
     folder.script([OPENED, ROW_1, {"checkpoint": {"cursor": 1}}, {"await": 1}, {"await": 2}])
     display = Recorder()
-    with Interruption() as interruption, OwnedLog(folder.log_path, "shop") as log:
+    with Interruption() as interruption, OwnedLog(folder.log_store, "shop", folder.state) as log:
         supervisor = Supervisor(prepared(folder), log, AT_ONCE, interruption, display, until_caught_up=True)
         # As a writer on another machine would: the next commit's number is taken.
         taken = folder.log_path / "commits" / "00000000000000000001.json"

@@ -1,4 +1,4 @@
-"""Orders in the change log's folder."""
+"""Orders to a capture: in its state folder, or in a log that is an object store."""
 
 from __future__ import annotations
 
@@ -8,51 +8,69 @@ import pytest
 
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.messages import Action, Control
+from tidemark.protocol.store import Store
+from tidemark.protocol.store.local import DirectoryStore
 from tidemark.runtime.changelog.writer import LogWriter
-from tidemark.runtime.steering.orders import FOLDER, Orders
+from tidemark.runtime.progress.state_folder import CONTROL, StateFolder
+from tidemark.runtime.steering.orders import Orders
 
 PAUSE = Control(sequence=1, action=Action.PAUSE, tables=["public.t"])
 RESUME = Control(sequence=1, action=Action.RESUME)
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
+@pytest.fixture(params=["directory", "bucket"])
+def log(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     """A change log without a commit."""
-    with LogWriter.open(tmp_path / "log", "shop"):
-        return tmp_path / "log"
+    store: Store = DirectoryStore(tmp_path / "log")
+    if request.param == "bucket":
+        store = request.getfixturevalue("s3").place()
+    with LogWriter.open(store, "shop"):
+        return store
 
 
-def test_orders_are_numbered_in_turn_and_kept(root: Path) -> None:
-    assert [Orders(root).give(PAUSE), Orders(root).give(RESUME)] == [1, 2]
-    assert [(order.sequence, order.action, order.tables) for order in Orders(root).waiting(0)] == [
+@pytest.fixture
+def folder(tmp_path: Path) -> StateFolder:
+    found = StateFolder([tmp_path / "state"])
+    found.take("log").release()
+    return found
+
+
+@pytest.fixture
+def orders(folder: StateFolder, log: Store) -> Orders:
+    return Orders.of(folder, log)
+
+
+def test_orders_are_numbered_in_turn_and_kept(folder: StateFolder, log: Store) -> None:
+    assert [Orders.of(folder, log).give(PAUSE), Orders.of(folder, log).give(RESUME)] == [1, 2]
+    orders = Orders.of(folder, log)
+    assert [(order.sequence, order.action, order.tables) for order in orders.waiting(0)] == [
         (1, Action.PAUSE, ["public.t"]),
         (2, Action.RESUME, []),
     ]
-    assert [order.sequence for order in Orders(root).waiting(1)] == [2]
+    assert [order.sequence for order in orders.waiting(1)] == [2]
 
 
-def test_what_was_handled_is_forgotten_and_its_number_never_given_again(root: Path) -> None:
-    orders = Orders(root)
+def test_what_was_handled_is_forgotten_and_its_number_never_given_again(orders: Orders, log: Store) -> None:
     orders.give(PAUSE)
     orders.give(RESUME)
-    with LogWriter.open(root, "shop") as writer:
+    with LogWriter.open(log, "shop") as writer:
         writer.commit(writer.begin(), {"control": 2}, 1)
     orders.forget(2)
     assert orders.waiting(0) == []
     assert orders.give(PAUSE) == 3
 
 
-def test_a_file_that_is_no_order_is_named(root: Path) -> None:
-    orders = Orders(root)
+def test_a_file_that_is_no_order_is_named(orders: Orders, folder: StateFolder, log: Store) -> None:
     orders.give(PAUSE)
-    path = root / FOLDER / "00000000000000000001.json"
-    path.write_text('{"sequence":1,"action":"dance"}')
-    with pytest.raises(ChangeLogError, match=path.name) as raised:
+    assert folder.path is not None
+    place = log if log.directory is None else DirectoryStore(folder.path)
+    place.replace(path := f"{CONTROL}/00000000000000000001.json", b'{"sequence":1,"action":"dance"}')
+    with pytest.raises(ChangeLogError, match=path) as raised:
         orders.waiting(0)
     assert raised.value.code == "TM-LOG-002"
 
 
 def test_an_order_needs_a_change_log(tmp_path: Path) -> None:
     with pytest.raises(ChangeLogError) as raised:
-        Orders(tmp_path / "none").give(PAUSE)
+        Orders.of(StateFolder([tmp_path]), DirectoryStore(tmp_path / "none")).give(PAUSE)
     assert raised.value.code == "TM-LOG-001"

@@ -14,6 +14,8 @@ import pytest
 from tests.runtime.capture_folder import OPENED, TABLE, CaptureFolder
 from tests.servers.deadline import wait_until
 from tests.warm_process import WarmProcess
+from tidemark.runtime.progress.state_folder import CONTROL
+from tidemark.runtime.progress.state_folder import STATUS as STATUS_FILE
 from tidemark.runtime.progress.status_file import read_status
 
 SECONDS = 60.0
@@ -52,7 +54,7 @@ def capturing(folder: CaptureFolder) -> Iterator[None]:
 def test_an_order_reaches_a_running_connector_and_its_command_says_so(folder: CaptureFolder) -> None:
     folder.script([OPENED, ANNOUNCE, STATUS, ROW, {"checkpoint": {"cursor": 1}}, {"await_orders": 1}, {"await_eof": 0}])
     with capturing(folder):
-        wait_until(lambda: folder.is_begun and (folder.log_path / "status.json").exists(), SECONDS, "a commit")
+        wait_until(lambda: folder.is_begun and (folder.state_path / STATUS_FILE).exists(), SECONDS, "a commit")
         paused = folder.run("pause", str(folder.file), "--table", "public.t", "--json")
     assert paused.returncode == 0, paused.stderr
     assert json.loads(paused.stdout) == {"sequence": 1, "done": True, "action": "pause", "tables": ["public.t"]}
@@ -60,7 +62,7 @@ def test_an_order_reaches_a_running_connector_and_its_command_says_so(folder: Ca
     assert [(order["sequence"], order["action"], order["tables"]) for order in orders] == [(1, "pause", ["public.t"])]
     # The committed state says that it was handled, so its file is gone.
     assert folder.log.summary().state == {"cursor": 1, "control": 1}
-    wait_until(lambda: not list((folder.log_path / "control").iterdir()), SECONDS, "the order is forgotten")
+    wait_until(lambda: not list((folder.state_path / CONTROL).iterdir()), SECONDS, "the order is forgotten")
 
 
 def test_an_order_that_the_connector_refuses_has_failed(folder: CaptureFolder) -> None:
@@ -69,7 +71,7 @@ def test_an_order_that_the_connector_refuses_has_failed(folder: CaptureFolder) -
     refusal = {"stderr": json.dumps({"level": "warning", "message": said, "fields": fields})}
     folder.script([OPENED, ANNOUNCE, STATUS, ROW, {"checkpoint": {"cursor": 1}}, {"await_orders": 1}, refusal, END])
     with capturing(folder):
-        wait_until(lambda: folder.is_begun and (folder.log_path / "status.json").exists(), SECONDS, "a commit")
+        wait_until(lambda: folder.is_begun and (folder.state_path / STATUS_FILE).exists(), SECONDS, "a commit")
         refused = folder.run("backfill", str(folder.file), "--table", "public.t", "--where", "id >")
         status = folder.run("status", str(folder.file))
     assert refused.returncode == 2
@@ -80,7 +82,7 @@ def test_an_order_that_the_connector_refuses_has_failed(folder: CaptureFolder) -
 def test_an_order_for_a_table_that_is_not_captured_is_refused(folder: CaptureFolder) -> None:
     folder.script([OPENED, STATUS, ROW, {"checkpoint": {"cursor": 1}}, {"await_eof": 0}])
     with capturing(folder):
-        wait_until(lambda: "public.t" in ((read_status(folder.log_path) or {}).get("tables") or {}), SECONDS, "a table")
+        wait_until(lambda: "public.t" in ((read_status(folder.state) or {}).get("tables") or {}), SECONDS, "a table")
         refused = folder.run("backfill", str(folder.file), "--table", "public.tt")
     assert refused.returncode == 2
     assert "TM-CFG-004" in refused.stderr

@@ -10,6 +10,7 @@ import pytest
 from tests.spark_sink.log_builder import LogBuilder, create, schema
 from tidemark.protocol.errors import UsageError
 from tidemark.protocol.messages import DiscoveredBinding
+from tidemark.protocol.store.local import DirectoryStore
 from tidemark.runtime.preparation.known_tables import keep_known
 from tidemark.spark_sink.pipeline.named_tables import check_named
 from tidemark.spark_sink.run.settings import KeepSettings
@@ -64,7 +65,7 @@ def test_a_captured_table_may_have_no_event_yet(two_tables: LogBuilder) -> None:
 
     check(two_tables, rules, ("public.empty",))  # The capture file lists it.
     empty = DiscoveredBinding(recommended_name="public/empty", resource_config={}, document_schema={}, key=["/id"])
-    keep_known(two_tables.root, [empty])
+    keep_known(DirectoryStore(two_tables.root), [empty])
     check(two_tables, rules, only=("public.empty",), rebuild=("public.empty",))
     # Others are in the log, and no longer captured.
     check(two_tables, {**rules, "public.orders": "current"}, only=("public.items",))

@@ -1,4 +1,7 @@
-"""A file of a store as Arrow reads it: by ranges, of which an object store answers each by one request."""
+"""Files of a store as Arrow reads and writes them.
+
+It reads by ranges, of which an object store answers each by one request.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,29 @@ import os
 
 import pyarrow as pa
 
-from tidemark.protocol.store.store import Store
+from tidemark.protocol.store.store import Store, Upload
+
+_BUFFER_BYTES = 1024 * 1024
+"""Written at once: each call of Python waits for the interpreter's lock."""
 
 
 def parquet_source(store: Store, path: str) -> str | pa.PythonFile:
     """A file as ``pyarrow.parquet.ParquetFile`` takes it. Raises ``OSError`` where an object store has none."""
     return store.where(path) if store.directory is not None else pa.PythonFile(RangeFile(store, path), "r")
+
+
+def parquet_sink(upload: Upload) -> pa.NativeFile:
+    """An upload as ``pyarrow.parquet.ParquetWriter`` takes it. ``close`` it before the upload ends."""
+    return pa.BufferedOutputStream(pa.PythonFile(_UploadFile(upload), "w"), _BUFFER_BYTES)
+
+
+class _UploadFile(io.RawIOBase):
+    def __init__(self, upload: Upload) -> None:
+        super().__init__()
+        self.write = upload.write  # type: ignore[method-assign,assignment]
+
+    def writable(self) -> bool:
+        return True
 
 
 class RangeFile(io.RawIOBase):
