@@ -1,0 +1,88 @@
+"""A capture whose log is in a bucket: killed and resumed, asked and told what to do from another machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.end_to_end.capture import Capture
+from tests.operations.status import report
+from tests.servers.deadline import wait_until
+from tests.servers.object_store import S3Server
+from tests.servers.postgres import Database
+from tests.workload.tables import create_tables
+from tests.workload.writers import Workload
+from tidemark.protocol.changelog import ChangeLog
+from tidemark.protocol.errors import ChangeLogError
+from tidemark.protocol.store import Store
+from tidemark.protocol.store.opening import opened
+
+
+@pytest.fixture
+def log(s3: S3Server) -> Store:
+    return opened(f"s3://{s3.bucket()}/shop.log", s3.settings)
+
+
+def capture_to(log: Store, s3: S3Server, folder: Path, database: Database) -> Capture:
+    folder.mkdir()
+    return Capture(folder, database, entries={"log": log.place, "store": s3.entry})
+
+
+def events(log: Store) -> int:
+    try:
+        return ChangeLog(log).end()
+    except ChangeLogError as error:
+        assert error.code == "TM-LOG-001"
+        return 0
+
+
+def has_more_events(log: Store, than: int) -> bool:
+    return events(log) > than
+
+
+def download(log: Store, capture: Capture) -> None:
+    """Copies the log to where a capture's directory is, so that it is compared with the source."""
+    for entry in log.list(""):
+        (path := capture.log / entry.path).parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(log.read(entry.path))
+
+
+def test_killed_resumed_and_kept_by_spark(log: Store, s3: S3Server, database: Database, tmp_path: Path) -> None:
+    create_tables(database, 200)
+    capture = capture_to(log, s3, tmp_path / "here", database)
+    with Workload(database, writers=2, seed=1, rate=50) as workload:
+        for _ in range(2):
+            with capture.start() as running:
+                wait_until(partial(has_more_events, log, events(log) + 100), 60, "events are in the log")
+                os.kill(running.pid, signal.SIGKILL)
+                assert running.wait() == -signal.SIGKILL
+        workload.stop()
+    capture.catch_up()
+    download(log, capture)
+    assert capture.differences() == []
+    kept = capture.materialize()
+    assert kept.status == 0, kept.said
+    assert capture.lake_differences() == []
+    assert "caught up" in capture.run("status").said
+
+
+def test_another_machine_asks_and_tells(log: Store, s3: S3Server, database: Database, tmp_path: Path) -> None:
+    create_tables(database, 50)
+    here = capture_to(log, s3, tmp_path / "here", database)
+    there = capture_to(log, s3, tmp_path / "there", database)
+    with here.start():
+        wait_until(lambda: bool(report(here).get("caught_up")), 60, "it is caught up")
+        wait_until(lambda: bool(report(there).get("caught_up")), 60, "another machine sees it")
+        refused = there.run("capture", "--until-caught-up")
+        assert refused.status == 3 and "TM-LOG-015" in refused.said
+        rows = events(log)
+        done = there.run("backfill", "--table", "public.accounts")
+        assert "accepted by the connector" in done.said
+        wait_until(lambda: events(log) >= rows + 50, 60, "the rows are read again")
+    shutil.rmtree(tmp_path / "here")
+    there.catch_up()

@@ -1,0 +1,114 @@
+"""A log in a bucket, where no lock reaches the writers of other machines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.runtime.changelog.generations.mutants import Mutant
+from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, order
+from tests.servers.object_store import S3Server, s3_server
+from tidemark.protocol.changelog import ChangeLog
+from tidemark.protocol.changelog.layout import COMMITS, DATA, commit_name, segment_path
+from tidemark.protocol.errors import ChangeLogError
+from tidemark.protocol.store import Store
+from tidemark.runtime.changelog import claim
+from tidemark.runtime.changelog.events import segment_events
+from tidemark.runtime.changelog.files.probe import FOLDER, probe
+from tidemark.runtime.changelog.writer import LogWriter
+
+
+@pytest.fixture
+def store(s3: S3Server) -> Store:
+    return s3.place()
+
+
+def committed(log: LogWriter, *ids: int) -> int:
+    """Commits orders, and returns the number of the commit."""
+    batch = log.begin()
+    batch.add(log.bind(ORDERS, ORDER_SCHEMA, ["id"]), [order(id) for id in ids])
+    return log.commit(batch, {"last": ids[-1]}, 1).number
+
+
+def stored(store: Store) -> list[int]:
+    """The ids of all orders."""
+    log = ChangeLog(store)
+    return [event["id"] for _, one in log.segments_of_all(0, log.end()) for event in segment_events(log, one)]
+
+
+def test_what_is_written_is_read_and_resumed_from(store: Store) -> None:
+    with LogWriter.open(store, "shop") as log:
+        for number in range(98):
+            committed(log, number)
+    with LogWriter.open(store, "shop") as log:  # Commit 99; commit 100 has a summary.
+        assert (log.epoch, log.state) == (2, {"last": 97})
+        assert committed(log, 98, 99) == 100
+    assert stored(store) == list(range(100))
+    assert ChangeLog(store).summary().next_offset == 100
+    named = {one.path for _, one in ChangeLog(store).segments_of_all(0, 100)}
+    assert {entry.path for entry in store.list(DATA)} == named
+
+
+def test_what_a_dead_writer_left_goes(store: Store) -> None:
+    with LogWriter.open(store, "shop") as log:
+        committed(log, 1)
+    left, later = (segment_path(ORDERS, number, epoch, 0) for number, epoch in ((2, 1), (9, 5)))
+    for path in (left, later):
+        store.create(path, path.encode())
+    LogWriter.open(store, "shop").close()
+    assert not store.exists(left)
+    assert store.exists(later), "a newer writer's"
+    assert stored(store) == [1]
+
+
+def test_of_two_writers_the_older_one_fails(store: Store) -> None:
+    with LogWriter.open(store, "shop") as old:
+        committed(old, 1)
+        with LogWriter.open(store, "shop") as new:
+            with pytest.raises(ChangeLogError) as caught:
+                committed(old, 2)
+            assert caught.value.code == "TM-LOG-007"
+            committed(new, 3)
+    assert stored(store) == [1, 3]
+
+
+def stall(store: Store) -> None:
+    """A writer is stalled, while another one has the log for so long that the number of its commit is deleted."""
+    with LogWriter.open(store, "shop") as old:
+        committed(old, 1)
+        with LogWriter.open(store, "shop") as new:
+            for number in range(2, 5):
+                committed(new, number)
+        for number in range(3):
+            store.delete(f"{COMMITS}/{commit_name(number)}")
+        with pytest.raises(ChangeLogError) as caught:
+            committed(old, 9)
+        assert caught.value.code == "TM-LOG-007"
+
+
+def test_a_stalled_writer_acknowledges_nothing_under_a_number_that_was_deleted(store: Store) -> None:
+    stall(store)
+
+
+def test_without_its_rule_a_stalled_writer_would(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    Mutant("no look at later commits", claim.write_commit, "store.directory is None and", "False and").switch(
+        monkeypatch
+    )
+    with pytest.raises(pytest.fail.Exception):
+        stall(store)
+
+
+def test_a_store_whose_conditional_writes_are_none_is_refused(s3: S3Server, tmp_path: Path) -> None:
+    place = s3.place()
+    assert probe(place) == pytest.approx(place.modified(_created(place)), abs=60)
+    assert not list(place.list(FOLDER))
+    with s3_server(tmp_path, lies=True) as liar, pytest.raises(ChangeLogError) as caught:
+        probe(place := liar.place())
+    assert caught.value.code == "TM-LOG-014"
+    assert caught.value.message == f"{place.place}: of 8 creators of one object 8 won"
+
+
+def _created(store: Store) -> str:
+    store.create("now", b"")
+    return "now"
