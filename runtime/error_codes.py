@@ -213,6 +213,11 @@ CODES = (
         "should it live after all, it fails at its next commit.",
     ),
     manual(
+        "TM-LOG-016",
+        "The place of a copy holds something else",
+        "Copy the log into an empty place, or onto an earlier copy of the same log.",
+    ),
+    manual(
         "TM-LOG-010",
         "A value does not fit the column's type",
         "The event is kept whole in the collection _quarantine, and the capture continues. To store future values, add "

@@ -29,6 +29,7 @@ SUMMARY_EVERY = 100
 """A summary follows every commit whose number is a multiple of this."""
 
 _COMMIT = re.compile(r"(\d{20})\.json")
+_SUMMARY = re.compile(r"checkpoint-(\d{20})\.json")
 _SEGMENT = re.compile(r"(\d{20})-(\d+)-\d+\.parquet")
 _LONGEST = 200
 """The most bytes of a folder's name; the limit of most file systems is 255."""
@@ -52,6 +53,12 @@ def consumer_name(name: str) -> str:
 def commit_number(name: str) -> int | None:
     """The number in a commit's file name; None for any other file."""
     match = _COMMIT.fullmatch(name)
+    return int(match[1]) if match else None
+
+
+def summary_number(name: str) -> int | None:
+    """The number in a summary's file name; None for any other file."""
+    match = _SUMMARY.fullmatch(name)
     return int(match[1]) if match else None
 
 

@@ -9,14 +9,19 @@ import typer
 
 from tidemark.protocol.capture_file import read_capture_file
 from tidemark.protocol.changelog import ChangeLog
+from tidemark.protocol.store.opening import is_url, opened
 
 CaptureFileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The capture file (YAML).")]
 
-LogArgument = Annotated[Path, typer.Argument(metavar="FILE|LOG", help="A capture file, or a change log's directory.")]
+LogArgument = Annotated[
+    str, typer.Argument(metavar="FILE|LOG", help="A capture file, or the directory or the URL of a change log.")
+]
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 
-def open_log(path: Path) -> ChangeLog:
-    """The change log at ``path``, or that of the capture file there. Raises like both."""
-    return ChangeLog(path if path.is_dir() else read_capture_file(path).log_store())
+def open_log(place: str) -> ChangeLog:
+    """The change log at a path or a URL, or that of the capture file there. Raises like both."""
+    if is_url(place) or Path(place).is_dir():
+        return ChangeLog(opened(place))
+    return ChangeLog(read_capture_file(Path(place)).log_store())

@@ -1,18 +1,29 @@
-"""``tidemark log``: the content of a change log."""
+"""``tidemark log``: the content of a change log, its proof, and its copies."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import UTC
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
-from tidemark.protocol.changelog import Commit
+from tidemark.protocol.changelog import ChangeLog, Commit
+from tidemark.protocol.errors import UsageError
+from tidemark.protocol.store.opening import is_url, opened
 from tidemark.runtime.commands.arguments import JsonOption, LogArgument, open_log
-from tidemark.runtime.commands.printing import say, say_json
+from tidemark.runtime.commands.printing import say, say_aside, say_json
 from tidemark.runtime.progress.quantities import size
 
-log_commands = typer.Typer(help="Inspect a change log.", no_args_is_help=True)
+log_commands = typer.Typer(help="Inspect, check and copy a change log.", no_args_is_help=True)
+
+CommitArgument = Annotated[int, typer.Argument(metavar="COMMIT", min=0, help="The number of a commit.")]
+ToArgument = Annotated[str, typer.Argument(metavar="TO", help="The directory or the URL of the copy.")]
+SettingsOption = Annotated[
+    Path | None,
+    typer.Option("--store-of", metavar="FILE", help="A capture file whose store entry opens TO.", show_default=False),
+]
 
 
 @log_commands.command("ls")
@@ -38,6 +49,107 @@ def list_commits(log: LogArgument, json: JsonOption = False) -> None:
             f"{commit.first_offset:>12}  {row['events']:>9}  {size(row['bytes']):>9}  "
             f"{size(row['uncompressed']):>9}  {tables or '-'}\n"
         )
+
+
+@log_commands.command("show")
+def show(log: LogArgument, commit: CommitArgument) -> None:
+    """Print a commit as it is in the log: its segments and their keys, schemas, and the change of the state."""
+    found = open_log(log)
+    if commit > (newest := found.latest()):
+        raise UsageError("TM-CFG-007", f"{found.store.place} has no commit {commit}: its newest is {newest}")
+    say(found.commit(commit).model_dump_json(indent=2) + "\n")
+
+
+@log_commands.command("schemas")
+def schemas(log: LogArgument, json: JsonOption = False) -> None:
+    """List the tables of a change log: their columns now, their keys, and their generations."""
+    summary = open_log(log).summary()
+    for collection, totals in sorted(summary.totals.items()):
+        schema = summary.schemas[totals.fingerprint]
+        generations = summary.generations.get(collection, [])
+        if json:
+            say_json(
+                {
+                    "table": collection.replace("/", "."),
+                    "events": totals.events,
+                    "schema": schema.model_dump(exclude_defaults=True),
+                    "generations": [one.model_dump(exclude_defaults=True) for one in generations],
+                }
+            )
+            continue
+        say(f"{collection.replace('/', '.')}: {totals.events:,} events, {size(totals.bytes)}\n")
+        for column in schema.columns:
+            marks = [*(["key"] if column.name in schema.key else []), *(["JSON"] if column.json_text else [])]
+            say(f"  {column.name}  {column.type}{''.join(f', {mark}' for mark in marks)}\n")
+        for one in generations:
+            whole = "is not whole yet" if one.whole is None else f"is whole at {one.whole}"
+            say(f"  generation {one.number} begins at {one.begin}, {whole}{one.why and f': {one.why}'}\n")
+
+
+@log_commands.command("check")
+def check(log: LogArgument, json: JsonOption = False) -> None:
+    """Read all of a change log, and prove that it is as it was written.
+
+    Commits and how they follow each other, summaries, and of each segment checksums, columns, rows, offsets and keys.
+    Each damaged file is named, with the events that are lost. The log may be written meanwhile. Changes nothing.
+
+    Exit status: 0 it is whole, 1 something is damaged.
+    """
+    from tidemark.runtime.upkeep.log_check import LogCheck  # Arrow takes long to load.
+
+    checking = LogCheck(open_log(log))
+    damaged = 0
+    for damage in checking.damages():
+        damaged += 1
+        lost = f"offsets {damage.lost[0]} to {damage.lost[1] - 1}" if damage.lost else ""
+        table = damage.collection.replace("/", ".")
+        if json:
+            known = {"offsets": damage.lost, "events": damage.rows or None, "table": table or None}
+            error = {"code": damage.error.code, "message": damage.error.message, "remedy": damage.error.remedy}
+            say_json({"damage": error, "lost": known if damage.lost else None})
+            continue
+        say(f"{damage.error}\n")
+        if lost:
+            say(f"  lost: {f'{damage.rows:,} events of {table}, {lost}' if table else f'all events of {lost}'}\n")
+        say(f"  what to do: {damage.error.remedy}\n")
+    found = checking.checked
+    if json:
+        say_json({**asdict(found), "tables": len(found.tables), "damaged": damaged})
+    else:
+        say(
+            f"{found.commits:,} commits, {found.summaries:,} summaries, {found.segments:,} segments of "
+            f"{len(found.tables):,} tables, {found.events:,} events, {size(found.bytes)}\n"
+        )
+        if found.unnamed:
+            say(f"{found.unnamed:,} files belong to no commit: the next start of the capture removes them\n")
+        say(f"{damaged} findings\n" if damaged else "nothing is damaged\n")
+    if damaged:
+        raise typer.Exit(1)
+
+
+@log_commands.command("copy")
+def copy(log: LogArgument, to: ToArgument, store_of: SettingsOption = None) -> None:
+    """Copy a change log to an empty place, or bring an earlier copy up to date. The log may be written meanwhile.
+
+    The copy is the whole log as of the commit that was the newest at the beginning. A copy that was interrupted is a
+    whole log of an earlier commit; the same command goes on with it.
+    """
+    from tidemark.protocol.capture_file import read_capture_file
+    from tidemark.runtime.upkeep.log_copy import copy_log
+
+    source: ChangeLog = open_log(log)
+    settings = None if store_of is None else read_capture_file(store_of).store_settings
+    place = opened(to, settings if is_url(to) else None)
+    copied = [0, 0]
+
+    def tell(commit: Commit, copied_bytes: int) -> None:
+        copied[0] += 1
+        copied[1] += copied_bytes
+        if copied[0] % 1000 == 0:
+            say_aside(f"commit {commit.number}: {size(copied[1])}\n")
+
+    newest = copy_log(source, place, tell)
+    say(f"{place.place} has the log up to commit {newest}: {copied[0]:,} commits and {size(copied[1])} were copied\n")
 
 
 def _row(commit: Commit) -> dict[str, Any]:

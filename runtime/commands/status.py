@@ -5,19 +5,24 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
-from tidemark.runtime.commands.arguments import JsonOption, LogArgument
+from tidemark.runtime.commands.arguments import JsonOption
 from tidemark.runtime.commands.printing import print_table, say, say_json
 from tidemark.runtime.progress.liveness import Liveness, time_of
 from tidemark.runtime.progress.quantities import duration, size
 from tidemark.runtime.progress.rereads import is_shown, rereads
 from tidemark.runtime.status.report import place_of, report_of
 
+StatusArgument = Annotated[
+    Path, typer.Argument(metavar="FILE|LOG", help="A capture file, or a change log's directory.")
+]
 
-def status(path: LogArgument, json: JsonOption = False) -> None:
+
+def status(path: StatusArgument, json: JsonOption = False) -> None:
     """Show the state of the capture, and what its change log holds.
 
     Whether it runs, how long the source has been unreachable, its last error, its last commit with data, its lag, the

@@ -21,6 +21,7 @@ from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.store import Store
 from tidemark.protocol.store.opening import opened
+from tidemark.runtime.upkeep.log_check import LogCheck
 
 
 @pytest.fixture
@@ -65,6 +66,7 @@ def test_killed_resumed_and_kept_by_spark(log: Store, s3: S3Server, database: Da
     capture.catch_up()
     download(log, capture)
     assert capture.differences() == []
+    assert list(LogCheck(ChangeLog(log)).damages()) == []
     kept = capture.materialize()
     assert kept.status == 0, kept.said
     assert capture.lake_differences() == []

@@ -26,7 +26,8 @@ _DICTIONARY_BYTES = 64 * 1024
 _GROUP_ROWS = 8192
 """The fewest rows of a row group: each has its own pages and statistics for every column."""
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+"""Times count from here."""
 
 
 class SegmentWriter:
@@ -159,7 +160,7 @@ class SegmentWriter:
             self._sink.close()
             size = self._upload.finish()
         first, last = (
-            (_EPOCH + timedelta(microseconds=t) for t in self._commit_times) if self._commit_times else (None, None)
+            (EPOCH + timedelta(microseconds=t) for t in self._commit_times) if self._commit_times else (None, None)
         )
         key_min, key_max = self._box.finish()
         return Segment(

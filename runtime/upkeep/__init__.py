@@ -1,0 +1,1 @@
+"""Whole change logs: proved to be as they were written, and copied elsewhere."""

@@ -1,0 +1,262 @@
+"""Reads all of a change log, and names each file that is not as it was written, with the events that are lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import ValidationError
+
+from tidemark.protocol.changelog import ChangeLog, layout
+from tidemark.protocol.changelog.models import Commit, Segment, Summary, TableSchema
+from tidemark.protocol.changelog.reader import digest_of
+from tidemark.protocol.changelog.summaries import advance, with_generations
+from tidemark.protocol.errors import ChangeLogError
+from tidemark.runtime.upkeep.segment_check import check_segment
+
+AT_ONCE = 8
+"""Commits that are read side by side with their segments: a request to an object store takes its time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A file that is damaged or missing.
+
+    Attributes:
+        error: What is wrong with it.
+        lost: The events in it: the offset of the first, and one past the last. None if none is lost.
+        rows: How many events these are, if they are of one table.
+        collection: That table's collection; empty for all tables.
+    """
+
+    error: ChangeLogError
+    lost: tuple[int, int] | None = None
+    rows: int = 0
+    collection: str = ""
+
+
+@dataclass(slots=True)
+class Checked:
+    """What was read.
+
+    Attributes:
+        commits: How many there are, the damaged ones among them.
+        summaries: Likewise.
+        segments: Likewise, as far as commits name them.
+        events: Rows of segments that are whole.
+        bytes: Of the files of all segments.
+        tables: By name of the collection.
+        unnamed: Files that no commit names. Writers that were killed left them; the next one removes them.
+    """
+
+    commits: int = 0
+    summaries: int = 0
+    segments: int = 0
+    events: int = 0
+    bytes: int = 0
+    tables: set[str] = field(default_factory=set)
+    unnamed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A commit's file: its hash and its content, or why it has none."""
+
+    number: int
+    digest: str = ""
+    commit: Commit | None = None
+    error: ChangeLogError | None = None
+
+
+class LogCheck:
+    """One check of one log, which may be written meanwhile: later commits are not looked at.
+
+    Memory does not grow with the log, but for its schemas.
+
+    Args:
+        log: The log.
+
+    Attributes:
+        checked: What was read so far.
+    """
+
+    def __init__(self, log: ChangeLog) -> None:
+        self.checked = Checked()
+        self._store = log.store
+        self._summary = Summary(number=-1, epoch=0, time=log.header.created, next_offset=0)
+        self._follows = True  # The summary is that of all commits so far.
+        self._digest = ""
+        self._schemas: dict[str, TableSchema] = {}
+        self._missing = 0
+
+    def damages(self) -> Iterator[Damage]:
+        """Reads everything, and yields what is wrong in the order of the log.
+
+        Raises:
+            ChangeLogError: ``TM-LOG-011`` the store does not answer.
+        """
+        newest, summaries = self._listed()
+        # Of a commit that is lost, later summaries have the schemas.
+        for number in sorted(summaries)[-1:]:
+            stored = self._stored(number)
+            self._schemas |= stored.schemas if isinstance(stored, Summary) else {}
+        with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="check") as readers:
+            for first in range(0, newest + 1, AT_ONCE):
+                reads = list(readers.map(self._read, range(first, min(first + AT_ONCE, newest + 1))))
+                looks: list[list[Future[pa.Array[Any]]]] = []
+                for read in reads:
+                    self._schemas |= read.commit.schemas if read.commit is not None else {}
+                    segments = read.commit.segments if read.commit is not None else []
+                    looks.append(
+                        [
+                            readers.submit(check_segment, self._store, one, self._schemas.get(one.fingerprint))
+                            for one in segments
+                        ]
+                    )
+                for place, read in enumerate(reads):
+                    yield from self._chain(read, reads[place + 1 :])
+                    if read.commit is not None:
+                        yield from self._segments(read.commit, looks[place])
+                    if read.number in summaries:
+                        yield from self._stored_summary(read.number)
+        self.checked.unnamed = self._data_files(newest) - self.checked.segments + self._missing
+
+    def _listed(self) -> tuple[int, set[int]]:
+        """The number of the newest commit, and those of the commits that have a summary."""
+        commits, summaries = -1, set()
+        for name in self._names(layout.COMMITS):
+            if (number := layout.commit_number(name)) is not None:
+                commits = max(commits, number)
+            elif (number := layout.summary_number(name)) is not None:
+                summaries.add(number)
+        # A writer may have come further while it was listed.
+        summaries = {number for number in summaries if number <= commits}
+        self.checked.commits, self.checked.summaries = commits + 1, len(summaries)
+        return commits, summaries
+
+    def _data_files(self, newest: int) -> int:
+        origins = map(layout.segment_origin, self._names(layout.DATA))
+        return sum(origin is not None and origin[0] <= newest for origin in origins)
+
+    def _names(self, folder: str) -> Iterator[str]:
+        try:
+            for entry in self._store.list(folder):
+                yield entry.path.rpartition("/")[2]
+        except OSError as error:
+            where = self._store.where(folder)
+            raise ChangeLogError("TM-LOG-011", f"cannot read {where}: {error.strerror or error}") from None
+
+    def _read(self, number: int) -> _Read:
+        path = f"{layout.COMMITS}/{layout.commit_name(number)}"
+        where = self._store.where(path)
+        try:
+            data = self._store.read(path)
+            commit = Commit.model_validate_json(data)
+        except FileNotFoundError:
+            return _Read(number, error=ChangeLogError("TM-LOG-004", f"{where} is missing"))
+        except OSError as error:
+            text = f"cannot read {where}: {error.strerror or error}"
+            return _Read(number, error=ChangeLogError("TM-LOG-011", text))
+        except ValidationError as error:
+            return _Read(number, error=ChangeLogError("TM-LOG-002", f"{where} is damaged: {_first(error)}"))
+        if commit.number != number:
+            return _Read(number, error=ChangeLogError("TM-LOG-002", f"{where} claims to be commit {commit.number}"))
+        return _Read(number, digest_of(data), commit)
+
+    def _chain(self, read: _Read, later: Iterable[_Read]) -> Iterator[Damage]:
+        """Whether a commit is whole, and follows the one before."""
+        before, self._digest = self._digest, read.digest
+        commit = read.commit
+        if commit is None:
+            assert read.error is not None, "one of both"
+            end = next((one.commit.first_offset for one in later if one.commit is not None), None)
+            start = self._summary.next_offset
+            self._follows = False
+            self._summary = self._summary.model_copy(update={"number": read.number, "next_offset": end or start})
+            yield Damage(read.error, lost=(start, end) if end is not None and end > start else None)
+            return
+        if commit.previous and before and commit.previous != before:
+            yield self._wrong(commit, f"it follows another commit {commit.number - 1} than the one that is there")
+        try:
+            self._summary = advance(self._summary, commit)
+        except ChangeLogError as error:
+            if self._follows:
+                yield Damage(error)
+            self._follows = False
+            state = {"number": commit.number, "epoch": commit.epoch, "next_offset": commit.next_offset}
+            self._summary = self._summary.model_copy(update=state)
+
+    def _segments(self, commit: Commit, looks: list[Future[pa.Array[Any]]]) -> Iterator[Damage]:
+        """Whether the segments of a commit hold its events, each once."""
+        whole, parts = True, []
+        for segment, look in zip(commit.segments, looks, strict=True):
+            self.checked.segments += 1
+            self.checked.bytes += segment.size
+            self.checked.tables.add(segment.collection)
+            try:
+                parts.append(look.result())
+                self.checked.events += segment.rows
+            except ChangeLogError as error:
+                whole = False
+                self._missing += not self._exists(segment)
+                lost = segment.first_offset, segment.last_offset + 1
+                yield Damage(error, lost, segment.rows, segment.collection)
+        count = commit.next_offset - commit.first_offset
+        offsets = pa.chunked_array(parts, pa.int64())
+        if not whole or (not count and not len(offsets)):
+            return
+        bounds: Any = pc.min_max(offsets)
+        inside = len(offsets) and bounds["min"].as_py() >= commit.first_offset
+        inside = inside and bounds["max"].as_py() < commit.next_offset
+        if not inside or len(offsets) != count or pc.count_distinct(offsets).as_py() != count:
+            yield self._wrong(commit, f"its segments do not hold each of its {count} events once")
+
+    def _exists(self, segment: Segment) -> bool:
+        try:
+            return self._store.exists(segment.path)
+        except OSError:
+            return True  # What is wrong with it was told.
+
+    def _stored_summary(self, number: int) -> Iterator[Damage]:
+        """Whether a stored summary is what the commits come to. Where one was lost, it goes on from the summary."""
+        stored = self._stored(number)
+        if isinstance(stored, ChangeLogError):
+            yield Damage(stored)
+            return
+        if not self._follows:
+            self._summary, self._follows = with_generations(stored), True
+            return
+        expected = self._summary
+        if not stored.generations:  # Version 2 says nothing of them.
+            expected = expected.model_copy(update={"generations": {}})
+        if stored != expected:
+            where = self._store.where(_summary_path(number))
+            yield Damage(ChangeLogError("TM-LOG-002", f"{where} is damaged: the commits come to another summary"))
+
+    def _stored(self, number: int) -> Summary | ChangeLogError:
+        """A stored summary, or why it cannot be read."""
+        where = self._store.where(_summary_path(number))
+        try:
+            return Summary.model_validate_json(self._store.read(_summary_path(number)))
+        except OSError as error:
+            return ChangeLogError("TM-LOG-011", f"cannot read {where}: {error.strerror or error}")
+        except ValidationError as error:
+            return ChangeLogError("TM-LOG-002", f"{where} is damaged: {_first(error)}")
+
+    def _wrong(self, commit: Commit, what: str) -> Damage:
+        where = self._store.where(f"{layout.COMMITS}/{layout.commit_name(commit.number)}")
+        return Damage(ChangeLogError("TM-LOG-002", f"{where} is damaged: {what}"))
+
+
+def _summary_path(number: int) -> str:
+    return f"{layout.COMMITS}/{layout.summary_name(number)}"
+
+
+def _first(error: ValidationError) -> str:
+    """The first mistake in a file."""
+    first = error.errors(include_input=False)[0]
+    return f"{'.'.join(map(str, first['loc'])) or 'the file'}: {first['msg']}"

@@ -1,0 +1,1 @@
+"""Whole change logs: checked and copied."""
