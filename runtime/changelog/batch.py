@@ -140,6 +140,7 @@ class Batch:
         events: The number of its events.
         bytes: The bytes of its documents.
         discarded: It will not be committed.
+        kept: A commit may name its files: they stay when it is discarded, and the next writer knows.
         quarantine: Its events that are kept apart.
         schemas: The schemas of its segments, and those that are announced, by fingerprint.
         announced: By collection the fingerprint of the schema of later events.
@@ -151,7 +152,7 @@ class Batch:
         self.first_offset = first_offset
         self.events = 0
         self.bytes = 0
-        self.discarded = False
+        self.discarded = self.kept = False
         self._store = store
         self._epoch = epoch
         self._sealed = False
@@ -279,12 +280,12 @@ class Batch:
         self._finish_segment(QUARANTINE)
 
     def discard(self) -> None:
-        """Discards the events and deletes the files."""
+        """Discards the events and deletes the files, unless they are kept."""
         self.discarded = True
         self.seal()
         wait(self._writes)
         wait(self._finished)
-        for segment in self._begun:
+        for segment in () if self.kept else self._begun:
             segment.discard()
         self._begun.clear()
         self._blocks.clear()

@@ -182,12 +182,15 @@ class LogWriter:
             with writing():
                 self.store.sync([segment.path for segment in segments])
             commit = self._commit_of(batch, segments, state, checkpoints)
+            batch.kept = True  # Also where it fails: it may be in the log, and only the answer was lost.
             summary, self._previous = write_commit(self.store, commit, self.summary)
         except FileExistsError:
+            batch.kept = False
             raise self._fenced(batch.number) from None
         except ChangeLogError as error:
             # A newer writer deletes our files: then the disk has not failed.
             if self._taken(batch.number):
+                batch.kept = False
                 raise self._fenced(batch.number) from error
             if self._has_disappeared():
                 raise disappeared(self.store) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import resource
@@ -380,6 +381,28 @@ def test_a_log_that_lost_all_its_commits_is_not_begun_anew(root: Path) -> None:
         LogWriter.open(root, "shop")
     assert caught.value.code == "TM-LOG-004"
     assert len(data_files(root)) == 1
+
+
+def test_what_a_commit_names_stays_though_nobody_knows_whether_it_is_durable(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = LogWriter.open(root, "shop")
+    (batch := log.begin()).add(log.bind(ORDERS, ORDER_SCHEMA), [order(1)])
+    commit = root / layout.COMMITS / layout.commit_name(batch.number)
+
+    def fails_once_it_is_there(paths: Sequence[str]) -> None:
+        if commit.exists():
+            raise OSError(errno.EIO, "the disk has failed", paths[0])
+        sync_all(paths)
+
+    with monkeypatch.context() as patch, pytest.raises(ChangeLogError) as caught:
+        patch.setattr(local, "sync_all", fails_once_it_is_there)
+        log.commit(batch, {"n": 1}, 1)
+    assert caught.value.code == "TM-LOG-008"
+    log.close()
+    with LogWriter.open(root, "shop") as again:
+        assert again.state == {"n": 1}
+    assert [event["id"] for event in stored(root)] == [1]
 
 
 def test_the_folders_of_segments_are_durable_before_a_commit_names_them(
