@@ -18,6 +18,9 @@ _STATUS = re.compile(r"\b(?:status|response)\D{0,20}([45]\d\d)\b", re.IGNORECASE
 _BEHIND_THE_END = "416"
 """The status of a range that begins behind the end of its object (RFC 9110)."""
 
+_INTERRUPTED = "HTTP error: "
+"""What a text of obstore's has where there was no answer, or not all of one."""
+
 _URL = re.compile(r"\b[a-z]+://[^\s)\"']+", re.IGNORECASE)
 _CAUSE = re.compile(
     r"(?:Connection refused|timed out|timeout|dns error|connection reset|connection closed)", re.IGNORECASE
@@ -42,7 +45,14 @@ def as_os_errors(where: str) -> Iterator[None]:
     except (exceptions.BaseError, OSError, ValueError) as error:
         behind = _STATUS.search(str(error))
         number = errno.ERANGE if behind is not None and behind[1] == _BEHIND_THE_END else errno.EIO
+        if _INTERRUPTED in str(error):
+            number = errno.ECONNABORTED
         raise OSError(number, _reason(str(error)), where) from None
+
+
+def is_interrupted(error: BaseException) -> bool:
+    """Whether there was no answer, or not all of one: nobody knows what became of the request."""
+    return isinstance(error, OSError) and error.errno == errno.ECONNABORTED
 
 
 def _reason(text: str) -> str:

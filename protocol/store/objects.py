@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import obstore
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
-from tidemark.protocol.store.failures import as_os_errors
+from tidemark.protocol.store.failures import as_os_errors, is_interrupted
 from tidemark.protocol.store.store import Entry, Store, Upload
 
 if TYPE_CHECKING:
@@ -31,10 +33,18 @@ class ObjectStore(Store):
     Args:
         client: A client of obstore's, which begins at the prefix.
         place: The URL for people.
+        retried: For how long requests are made again that have no answer. The client does so for those alone that
+            cannot have been carried out before, and whose answer did not begin.
     """
 
-    def __init__(self, client: Client, place: str) -> None:
+    def __init__(self, client: Client, place: str, retried: timedelta) -> None:
         self.client = client
+        self._again = Retrying(
+            retry=retry_if_exception(is_interrupted),
+            stop=stop_after_delay(retried),
+            wait=wait_random_exponential(0.2, max=5.0),
+            reraise=True,
+        )
         self.place = place.rstrip("/")
 
     @property
@@ -80,13 +90,22 @@ class ObjectStore(Store):
         return self.place
 
     def list(self, folder: str, after: str = "") -> Iterator[Entry]:
+        entries = self._again(self._page, folder, after)
+        yield from entries
+        while len(entries) == _LISTED:
+            entries = self._again(self._page, folder, entries[-1].path)
+            yield from entries
+
+    def _page(self, folder: str, after: str) -> Sequence[Entry]:
         with as_os_errors(self.where(folder)):
-            stream = obstore.list(self.client, folder or None, offset=after or None, chunk_size=_LISTED)
-            for chunk in stream:
-                for meta in chunk:
-                    yield Entry(meta["path"], meta["size"], meta["last_modified"].timestamp())
+            chunks = obstore.list(self.client, folder or None, offset=after or None, chunk_size=_LISTED)
+            found = next(iter(chunks), ())
+            return [Entry(meta["path"], meta["size"], meta["last_modified"].timestamp()) for meta in found]
 
     def create(self, path: str, data: bytes) -> None:
+        self._again(self._create, path, data)
+
+    def _create(self, path: str, data: bytes) -> None:
         try:
             with as_os_errors(self.where(path)):
                 obstore.put(self.client, path, data, mode="create", use_multipart=False)

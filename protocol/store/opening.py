@@ -16,6 +16,9 @@ from tidemark.protocol.store.store import Store
 RETRIED = timedelta(seconds=60)
 """For how long a request is tried again that the store did not answer, or put off."""
 
+_RETRIES = 10_000
+"""More than there can be in that time, which alone counts."""
+
 _OF_A_KEY = ("access_key_id", "secret_access_key", "session_token")
 
 
@@ -63,8 +66,10 @@ def opened(place: str | Path, settings: StoreSettings | None = None, retried: ti
     if (told.endpoint or "").startswith("http://") and not told.allow_http:
         raise UsageError("TM-CFG-009", f"the endpoint of {text} begins with http://, which allow_http does not allow")
     try:
-        client: Any = from_url(text, retry_config={"retry_timeout": retried}, **options, **config)
+        client: Any = from_url(
+            text, retry_config={"retry_timeout": retried, "max_retries": _RETRIES}, **options, **config
+        )
     except (BaseError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise UsageError("TM-CFG-009", f"{text} cannot be opened: {reason}") from None
-    return ObjectStore(client, text)
+    return ObjectStore(client, text, retried)

@@ -132,7 +132,7 @@ def copy(log: LogArgument, to: ToArgument, store_of: SettingsOption = None) -> N
     """Copy a change log to an empty place, or bring an earlier copy up to date. The log may be written meanwhile.
 
     The copy is the whole log as of the commit that was the newest at the beginning. A copy that was interrupted is a
-    whole log of an earlier commit; the same command goes on with it.
+    whole log of an earlier commit; the same command resumes it.
     """
     from tidemark.protocol.capture_file import read_capture_file
     from tidemark.runtime.upkeep.log_copy import copy_log
