@@ -78,6 +78,17 @@ class S3Server:
         return opened(f"s3://{self.bucket()}/a/log", self.settings)
 
     @property
+    def variables(self) -> dict[str, str]:
+        """What opens it without settings: variables of the environment."""
+        return {
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_REGION": self.region,
+            "AWS_ACCESS_KEY_ID": self.key,
+            "AWS_SECRET_ACCESS_KEY": self.secret,
+        }
+
+    @property
     def entry(self) -> dict[str, object]:
         """The ``store`` entry of a capture file."""
         return {

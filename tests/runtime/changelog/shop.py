@@ -10,6 +10,8 @@ import orjson
 
 from tests.runtime.logged_events import events
 from tidemark.protocol.changelog import ChangeLog
+from tidemark.protocol.store import Store
+from tidemark.protocol.store.local import DirectoryStore
 
 ORDERS = "public/orders"
 
@@ -40,18 +42,19 @@ def closed(**properties: Any) -> dict[str, Any]:
     return {"type": "object", "additionalProperties": False, "properties": {"_meta": {}, **properties}}
 
 
-def stored(root: Path, collection: str = ORDERS) -> list[dict[str, Any]]:
+def stored(log: Store | Path, collection: str = ORDERS) -> list[dict[str, Any]]:
     """All that a log holds of a collection."""
-    return list(events(ChangeLog(root), collection))
+    return list(events(ChangeLog(log), collection))
 
 
-def data_files(root: Path) -> set[str]:
-    return {str(path.relative_to(root)) for path in (root / "data").rglob("*") if path.is_file()}
+def data_files(log: Store | Path) -> set[str]:
+    store = log if isinstance(log, Store) else DirectoryStore(log)
+    return {entry.path for entry in store.list("data")}
 
 
-def named_files(root: Path) -> set[str]:
+def named_files(log: Store | Path) -> set[str]:
     """The segments that commits name."""
-    return {segment.path for commit in ChangeLog(root).commits() for segment in commit.segments}
+    return {segment.path for commit in ChangeLog(log).commits() for segment in commit.segments}
 
 
 def chunks(items: list[bytes], size: int) -> Iterator[list[bytes]]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.runtime.changelog.generations.mutants import Mutant
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, order
+from tests.servers.http_faults import Fault, http_faults
 from tests.servers.object_store import S3Server, s3_server
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.changelog.layout import COMMITS, DATA, commit_name, segment_path
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.store import Store
+from tidemark.protocol.store.opening import opened
 from tidemark.runtime.changelog import claim
 from tidemark.runtime.changelog.events import segment_events
 from tidemark.runtime.changelog.files.probe import FOLDER, probe
@@ -48,6 +51,28 @@ def test_what_is_written_is_read_and_resumed_from(store: Store) -> None:
     assert ChangeLog(store).summary().next_offset == 100
     named = {one.path for _, one in ChangeLog(store).segments_of_all(0, 100)}
     assert {entry.path for entry in store.list(DATA)} == named
+
+
+def test_a_commit_makes_a_request_for_each_table_and_two_more(s3: S3Server) -> None:
+    """As docs/running.md says of what it costs."""
+    asked: list[str] = []
+
+    def note(method: str, path: str) -> Fault:
+        asked.append(method)
+        return Fault.NONE
+
+    place = s3.place()
+    with http_faults(s3.endpoint, note) as proxy:
+        store = opened(place.place, replace(s3.settings, endpoint=proxy.address))
+        with LogWriter.open(store, "shop") as log:
+            asked.clear()
+            for number in range(10):
+                committed(log, number)
+            assert sorted(asked) == ["GET"] * 10 + ["PUT"] * 20
+            asked.clear()
+            committed(log, *range(10, 13))
+            log.commit(log.begin(), {}, 1)
+            assert asked == ["PUT", "PUT", "GET", "PUT", "GET"]
 
 
 def test_what_a_dead_writer_left_goes(store: Store) -> None:

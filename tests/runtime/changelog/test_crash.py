@@ -12,16 +12,28 @@ from tests.examples import sample
 from tests.runtime.changelog.shop import data_files, named_files, stored
 from tests.runtime.changelog.writers import check, lines, writing
 from tests.runtime.changelog.writing_process import LINES
+from tests.servers.object_store import S3Server
+from tidemark.protocol.store import Store
 from tidemark.runtime.changelog.writer import LogWriter
 
 KILLS = sample(15, 10)
 
 
+@pytest.fixture(params=["directory", "bucket"])
+def log(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store | Path:
+    if request.param == "directory":
+        return tmp_path / "log"
+    s3: S3Server = request.getfixturevalue("s3")
+    for name, value in s3.variables.items():
+        monkeypatch.setenv(name, value)
+    return s3.place()
+
+
 @pytest.mark.slow
-def test_killed_at_random_moments(tmp_path: Path) -> None:
-    root, rng, acknowledged = tmp_path / "log", random.Random(7), -1
-    for kill in range(KILLS):
-        with writing(root, kill) as process:
+def test_killed_at_random_moments(log: Store | Path) -> None:
+    rng, acknowledged = random.Random(7), -1
+    for kill in range(KILLS if isinstance(log, Path) else KILLS // 3):
+        with writing(log, kill) as process:
             output = lines(process)
             assert next(output) == ["open", str(kill + 1)]
             # However busy the machine is, some commits come first; then any moment of the next one.
@@ -32,15 +44,15 @@ def test_killed_at_random_moments(tmp_path: Path) -> None:
             for word, number, *_ in output:
                 assert word == "commit"
                 acknowledged = int(number)
-        check(root, acknowledged)
-    with LogWriter.open(root, "shop") as log:
-        ids = list(range(log.state["next"]))
+        check(log, acknowledged)
+    with LogWriter.open(log, "shop") as writer:
+        ids = list(range(writer.state["next"]))
     assert len(ids) > 100
-    assert [event["id"] for event in stored(root)] == ids
-    assert [event["id"] for event in stored(root, LINES)] == [id for id in ids for _ in range(2)]
+    assert [event["id"] for event in stored(log)] == ids
+    assert [event["id"] for event in stored(log, LINES)] == [id for id in ids for _ in range(2)]
     # What the killed ones had not committed is gone.
-    assert data_files(root) == named_files(root)
-    assert [path.name for path in root.rglob("*.tmp")] == []
+    assert data_files(log) == named_files(log)
+    assert not isinstance(log, Path) or [path.name for path in log.rglob("*.tmp")] == []
 
 
 @pytest.mark.slow

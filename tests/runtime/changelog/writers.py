@@ -9,13 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tidemark.protocol.changelog import ChangeLog
+from tidemark.protocol.store import Store
 from tidemark.runtime.changelog.events import segment_events
 
 
 @contextmanager
-def writing(root: Path, seed: int) -> Iterator[subprocess.Popen[str]]:
+def writing(log: Store | Path, seed: int) -> Iterator[subprocess.Popen[str]]:
     """A process that writes the log, about to open it."""
-    command = [sys.executable, "-m", "tests.runtime.changelog.writing_process", str(root), str(seed)]
+    command = [sys.executable, "-m", "tests.runtime.changelog.writing_process", place_of(log), str(seed)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert next(lines(process)) == ["start"]
@@ -32,9 +33,13 @@ def lines(process: subprocess.Popen[str]) -> Iterator[list[str]]:
             yield line.split()
 
 
-def check(root: Path, acknowledged: int) -> None:
+def place_of(log: Store | Path) -> str:
+    return log.place if isinstance(log, Store) else str(log)
+
+
+def check(place: Store | Path, acknowledged: int) -> None:
     """Commits have no gaps, name whole segments, and reach at least as far as was acknowledged."""
-    log = ChangeLog(root)
+    log = ChangeLog(place)
     offset = 0
     for number, commit in enumerate(log.commits()):
         assert (commit.number, commit.first_offset) == (number, offset)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import random
 import sys
-from pathlib import Path
 
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, closed, document, order
 from tidemark.protocol.errors import TidemarkError
+from tidemark.protocol.store.opening import opened
 from tidemark.runtime.changelog.writer import LogWriter
 
 LINES = "public/lines"
@@ -23,11 +23,11 @@ def say(*words: object) -> None:
     sys.stdout.flush()
 
 
-def write(root: Path, seed: int) -> None:
+def write(place: str, seed: int) -> None:
     """Every order has two lines, in the same commit."""
     rng = random.Random(seed)
     say("start")
-    log = LogWriter.open(root, "shop")
+    log = LogWriter.open(opened(place), "shop")
     orders, lines = log.bind(ORDERS, ORDER_SCHEMA, ["id"]), log.bind(LINES, closed(id={"type": "integer"}))
     say("open", log.epoch)
     next_id = log.state.get("next", 0)
@@ -44,7 +44,7 @@ def write(root: Path, seed: int) -> None:
 
 if __name__ == "__main__":
     try:
-        write(Path(sys.argv[1]), int(sys.argv[2]))
+        write(sys.argv[1], int(sys.argv[2]))
     except TidemarkError as error:
         say("error", error.code)
         sys.exit(error.exit_status)
