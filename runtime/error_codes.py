@@ -201,6 +201,11 @@ CODES = (
         "the source keeps the rest.",
     ),
     manual(
+        "TM-CFG-013",
+        "A folder has no capture file",
+        "Name a capture file, or a folder with capture files: their names end with .yaml or .yml.",
+    ),
+    manual(
         "TM-LOG-014",
         "The object store is not fit for a change log",
         "Take a store whose conditional writes (If-None-Match) are atomic: of several that create one object, one must "

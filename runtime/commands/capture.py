@@ -10,14 +10,16 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 import typer
 
 from tidemark.protocol.capture_file import CaptureFile, read_capture_file
-from tidemark.runtime.commands.arguments import CaptureFileArgument, JsonOption
+from tidemark.runtime.commands.arguments import JsonOption
 from tidemark.runtime.commands.permissions import write_for
+from tidemark.runtime.many_captures.parent import end_with_parent
 from tidemark.runtime.preparation.known_tables import keep_known, taken_out
 from tidemark.runtime.preparation.prepared_capture import Preparation, PreparedCapture
 from tidemark.runtime.progress.display import Display
@@ -41,6 +43,9 @@ UntilCaughtUpOption = Annotated[
     typer.Option("--until-caught-up", help="Exit once every backfill is done and the source's log is read to its end."),
 ]
 
+CaptureOrFolderArgument = Annotated[
+    Path, typer.Argument(metavar="FILE|FOLDER", help="The capture file (YAML), or a folder with capture files.")
+]
 
 TakeOverOption = Annotated[
     bool,
@@ -49,7 +54,7 @@ TakeOverOption = Annotated[
 
 
 def capture(
-    file: CaptureFileArgument,
+    file: CaptureOrFolderArgument,
     until_caught_up: UntilCaughtUpOption = False,
     take_over: TakeOverOption = False,
     json: JsonOption = False,
@@ -59,7 +64,16 @@ def capture(
     Resumes where the last run stopped: nothing that was committed is captured twice, and the rest is read again. Edits
     of FILE take effect while it runs: an added table is backfilled, the others continue. Progress is a live table on a
     terminal, and JSON lines on stderr elsewhere (or with --json). Ctrl-C stops it cleanly.
+
+    With a folder, each capture file in it has a process of its own, which is started again when it ends. Files may come
+    and go meanwhile. Their lines are JSON, with the name of the file.
     """
+    if file.is_dir():
+        from tidemark.runtime.many_captures.captures_of_folder import CapturesOfFolder
+
+        options = [*(["--until-caught-up"] if until_caught_up else []), *(["--take-over"] if take_over else [])]
+        raise typer.Exit(CapturesOfFolder(file, options, again=not until_caught_up).run())
+    end_with_parent()
     # Before it is read: an edit in between must not go unnoticed.
     before = stamp(file)
     settings = read_capture_file(file)

@@ -10,15 +10,22 @@ from typing import Annotated, Any
 
 import typer
 
+from tidemark.protocol.changelog.layout import HEADER
+from tidemark.protocol.errors import TidemarkError
 from tidemark.runtime.commands.arguments import JsonOption
-from tidemark.runtime.commands.printing import print_table, say, say_json
+from tidemark.runtime.commands.printing import print_table, say, say_json, tell_failure
+from tidemark.runtime.many_captures.captures_of_folder import capture_files
+from tidemark.runtime.progress.failures import status_of
 from tidemark.runtime.progress.liveness import Liveness, time_of
 from tidemark.runtime.progress.quantities import duration, size
 from tidemark.runtime.progress.rereads import is_shown, rereads
 from tidemark.runtime.status.report import place_of, report_of
 
 StatusArgument = Annotated[
-    Path, typer.Argument(metavar="FILE|LOG", help="A capture file, or a change log's directory.")
+    Path,
+    typer.Argument(
+        metavar="FILE|LOG|FOLDER", help="A capture file, a change log's directory, or a folder with capture files."
+    ),
 ]
 
 
@@ -28,10 +35,26 @@ def status(path: StatusArgument, json: JsonOption = False) -> None:
     Whether it runs, how long the source has been unreachable, its last error, its last commit with data, its lag, the
     log that the source retains for it, the progress of each table, the tables that are read again with the reason and
     the cost, those set aside by the capture or by 'tidemark materialize', and how far Spark's tables are behind. If the
-    capture does not run, the source is asked what it retains.
+    capture does not run, the source is asked what it retains. With a folder: of each capture file in it.
 
     Exit status: 0 all is well, or the capture has ended as caught up; 1 somebody is needed; 3 it does not run.
     """
+    if not path.is_dir() or (path / HEADER).exists() or not (files := capture_files(path)):
+        raise typer.Exit(_show(path, json=json))
+    statuses = set()
+    for place, file in enumerate(files):
+        if place and not json:
+            say("\n")
+        try:
+            statuses.add(_show(file, json=json))
+        except TidemarkError as error:  # The others are shown all the same.
+            tell_failure(error, status_of(error), json=json)
+            statuses.add(1)
+    raise typer.Exit(next((status for status in (1, 3) if status in statuses), 0))
+
+
+def _show(path: Path, *, json: bool) -> int:
+    """Prints the status of one capture, and returns the exit status."""
     now = datetime.now(UTC)
     report, life = report_of(place_of(path), now)
     if json:
@@ -40,7 +63,8 @@ def status(path: StatusArgument, json: JsonOption = False) -> None:
         say("".join(f"{line}\n" for line in _lines(report, life, now)))
         _print_tables(report)
         say("".join(f"{line}\n" for line in _more_lines(report, now)))
-    raise typer.Exit(report["exit_status"])
+    status: int = report["exit_status"]
+    return status
 
 
 def _lines(report: dict[str, Any], life: Liveness, now: datetime) -> Iterator[str]:

@@ -1,0 +1,1 @@
+"""Many captures: a process for each file of a folder."""
