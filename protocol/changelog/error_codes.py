@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidemark.protocol.error_codes import manual
+from tidemark.protocol.error_codes import manual, retry
 
 CODES = (
     manual(
@@ -34,6 +34,12 @@ CODES = (
         "TM-LOG-011",
         "A file of the change log cannot be read",
         "Give the user who runs this the right to read the log's directory, and check that it is mounted.",
+    ),
+    retry(
+        "TM-LOG-017",
+        "The object store of the change log does not answer",
+        "Check that its endpoint can be reached from here. It was asked again for a minute. Nothing is lost, and the same "
+        "command goes on.",
     ),
     manual(
         "TM-LOG-012",

@@ -26,6 +26,7 @@ from tidemark.protocol.changelog.models import (
     TableSchema,
 )
 from tidemark.protocol.changelog.summaries import advance, with_generations
+from tidemark.protocol.changelog.unreadable import unreadable
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.store import Store
 from tidemark.protocol.store.local import DirectoryStore
@@ -335,7 +336,7 @@ class ChangeLog:
         return ChangeLogError("TM-LOG-003", f"{where} has replacements of segments, which this version cannot read")
 
     def _unreadable(self, path: str, error: OSError) -> ChangeLogError:
-        return ChangeLogError("TM-LOG-011", f"cannot read {self.store.where(path)}: {error.strerror or error}")
+        return unreadable(self.store.where(path), error)
 
 
 def digest_of(commit: bytes) -> str:

@@ -16,8 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tidemark.protocol.changelog.models import META_COLUMNS, Segment
+from tidemark.protocol.changelog.unreadable import unreadable
 from tidemark.protocol.errors import ChangeLogError
-from tidemark.protocol.store import Store
+from tidemark.protocol.store import Store, StoreUnavailableError
 from tidemark.protocol.store.arrow_files import parquet_source
 from tidemark.protocol.store.local import DirectoryStore
 
@@ -62,7 +63,8 @@ class SegmentFile:
 
         Raises:
             ChangeLogError: ``TM-LOG-009`` for a file that is missing, damaged, or another one, also where it shows only
-                when its pages are read; ``TM-LOG-011`` for a file that may not be read.
+                when its pages are read; ``TM-LOG-011`` for a file that may not be read, and ``TM-LOG-017`` for a store
+                that does not answer.
         """
         self.check_size(log)
         store = log if isinstance(log, Store) else DirectoryStore(log)
@@ -110,8 +112,8 @@ def _named(path: str) -> Iterator[None]:
     """Makes what goes wrong with a file an error that names it."""
     try:
         yield
-    except PermissionError as error:
-        raise ChangeLogError("TM-LOG-011", f"cannot read {path}: {error.strerror}") from None
+    except (PermissionError, StoreUnavailableError) as error:
+        raise unreadable(path, error) from None
     except FileNotFoundError:
         raise ChangeLogError("TM-LOG-009", f"{path} is missing") from None
     except (pa.ArrowCancelled, pa.ArrowMemoryError):

@@ -2,8 +2,8 @@
 
 from tidemark.protocol.error_codes import register
 from tidemark.protocol.store.error_codes import CODES
-from tidemark.protocol.store.store import Entry, Store, Upload
+from tidemark.protocol.store.store import Entry, Store, StoreUnavailableError, Upload
 
-__all__ = ["Entry", "Store", "Upload"]
+__all__ = ["Entry", "Store", "StoreUnavailableError", "Upload"]
 
 register(CODES)

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 
 from obstore import exceptions
 
+from tidemark.protocol.store.store import StoreUnavailableError
+
 _LONGEST = 300
 """Characters of a reason."""
 
@@ -18,12 +20,15 @@ _STATUS = re.compile(r"\b(?:status|response)\D{0,20}([45]\d\d)\b", re.IGNORECASE
 _BEHIND_THE_END = "416"
 """The status of a range that begins behind the end of its object (RFC 9110)."""
 
+_PASSING = frozenset({"408", "429", "500", "502", "503", "504"})
+"""Statuses of a request that may be made again."""
+
 _INTERRUPTED = "HTTP error: "
 """What a text of obstore's has where there was no answer, or not all of one."""
 
 _URL = re.compile(r"\b[a-z]+://[^\s)\"']+", re.IGNORECASE)
 _CAUSE = re.compile(
-    r"(?:Connection refused|timed out|timeout|dns error|connection reset|connection closed)", re.IGNORECASE
+    r"(?:Connection refused|timed out|(?<!_)timeout|dns error|connection reset|connection closed)", re.IGNORECASE
 )
 
 
@@ -47,7 +52,8 @@ def as_os_errors(where: str) -> Iterator[None]:
         number = errno.ERANGE if behind is not None and behind[1] == _BEHIND_THE_END else errno.EIO
         if _INTERRUPTED in str(error):
             number = errno.ECONNABORTED
-        raise OSError(number, _reason(str(error)), where) from None
+        passes = number == errno.ECONNABORTED or (behind is not None and behind[1] in _PASSING)
+        raise (StoreUnavailableError if passes else OSError)(number, _reason(str(error)), where) from None
 
 
 def is_interrupted(error: BaseException) -> bool:

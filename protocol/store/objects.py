@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import obstore
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
@@ -17,6 +19,8 @@ from tidemark.protocol.store.store import Entry, Store, Upload
 if TYPE_CHECKING:
     from obstore import GetOptions
     from obstore.store import ObjectStore as Client
+
+T = TypeVar("T")
 
 PART_BYTES = 8 * 1024 * 1024
 """Of a file that is written piece by piece. S3 takes 10,000 parts: so a file has at most 80 GB."""
@@ -59,12 +63,11 @@ class ObjectStore(Store):
             # No range of no bytes can be asked for.
             self.size(path)
             return b""
+        options: GetOptions = {"range": {"offset": start}} if start else {}
         try:
-            with as_os_errors(self.where(path)):
-                if length is not None:
-                    return bytes(obstore.get_range(self.client, path, start=start, length=length))
-                options: GetOptions = {"range": {"offset": start}} if start else {}
-                return bytes(obstore.get(self.client, path, options=options).bytes())
+            if length is not None:
+                return self._ask(path, lambda: bytes(obstore.get_range(self.client, path, start=start, length=length)))
+            return self._ask(path, lambda: bytes(obstore.get(self.client, path, options=options).bytes()))
         except OSError as error:
             if error.errno != errno.ERANGE:
                 raise
@@ -78,52 +81,52 @@ class ObjectStore(Store):
         return True
 
     def size(self, path: str) -> int:
-        with as_os_errors(self.where(path)):
-            return int(obstore.head(self.client, path)["size"])
+        return self._ask(path, lambda: int(obstore.head(self.client, path)["size"]))
 
     def modified(self, path: str) -> float:
-        with as_os_errors(self.where(path)):
-            return obstore.head(self.client, path)["last_modified"].timestamp()
+        return self._ask(path, lambda: obstore.head(self.client, path)["last_modified"].timestamp())
 
     @property
     def identity(self) -> str:
         return self.place
 
     def list(self, folder: str, after: str = "") -> Iterator[Entry]:
-        entries = self._again(self._page, folder, after)
-        yield from entries
-        while len(entries) == _LISTED:
-            entries = self._again(self._page, folder, entries[-1].path)
-            yield from entries
+        last = after
+        while True:
+            page = self._ask(folder, partial(self._page, folder, last))
+            yield from page
+            if len(page) < _LISTED:
+                return
+            last = page[-1].path
 
     def _page(self, folder: str, after: str) -> Sequence[Entry]:
-        with as_os_errors(self.where(folder)):
-            chunks = obstore.list(self.client, folder or None, offset=after or None, chunk_size=_LISTED)
-            found = next(iter(chunks), ())
-            return [Entry(meta["path"], meta["size"], meta["last_modified"].timestamp()) for meta in found]
+        chunks = obstore.list(self.client, folder or None, offset=after or None, chunk_size=_LISTED)
+        found = next(iter(chunks), ())
+        return [Entry(meta["path"], meta["size"], meta["last_modified"].timestamp()) for meta in found]
+
+    def _ask(self, path: str, request: Callable[[], T]) -> T:
+        """Makes a request that may be made again, whatever became of it."""
+
+        def once() -> T:
+            with as_os_errors(self.where(path)):
+                return request()
+
+        return self._again(once)
 
     def create(self, path: str, data: bytes) -> None:
-        self._again(self._create, path, data)
-
-    def _create(self, path: str, data: bytes) -> None:
         try:
-            with as_os_errors(self.where(path)):
-                obstore.put(self.client, path, data, mode="create", use_multipart=False)
+            self._ask(path, lambda: obstore.put(self.client, path, data, mode="create", use_multipart=False))
         except FileExistsError:
             # The answer to an earlier try may have been lost.
             if self.read(path) != data:
                 raise
 
     def replace(self, path: str, data: bytes) -> None:
-        with as_os_errors(self.where(path)):
-            obstore.put(self.client, path, data, use_multipart=False)
+        self._ask(path, lambda: obstore.put(self.client, path, data, use_multipart=False))
 
     def delete(self, path: str) -> None:
-        try:
-            with as_os_errors(self.where(path)):
-                obstore.delete(self.client, path)
-        except FileNotFoundError:
-            pass
+        with suppress(FileNotFoundError):
+            self._ask(path, lambda: obstore.delete(self.client, path))
 
     def upload(self, path: str) -> Upload:
         return _ObjectUpload(self, path)

@@ -23,6 +23,10 @@ class Entry:
     modified: float
 
 
+class StoreUnavailableError(OSError):
+    """An object store did not answer, or put a request off, for as long as it was asked again: it passes by itself."""
+
+
 class Upload(ABC):
     """A file that is being written, under its final name. It is there as a whole once it is finished."""
 
@@ -49,8 +53,8 @@ class Store(ABC):
     - What ``create`` and ``replace`` have written survives a power cut. What an upload has written does after ``sync``.
 
     Each method raises ``OSError``, with ``strerror`` for people and ``filename`` as ``where`` gives it:
-    ``FileNotFoundError``, ``FileExistsError`` (of ``create`` alone), ``PermissionError``, else ``OSError`` itself. None
-    names a secret. What can pass by itself was tried again before.
+    ``FileNotFoundError``, ``FileExistsError`` (of ``create`` alone), ``PermissionError``, ``StoreUnavailableError``,
+    else ``OSError`` itself. None names a secret. What can pass by itself was tried again before.
 
     Attributes:
         place: For people: a directory, or a URL such as ``s3://bucket/shop.log``. It holds no secret.

@@ -6,7 +6,6 @@ load: a capture claims its log before it asks its connector anything.
 
 from __future__ import annotations
 
-import errno
 import logging
 from contextlib import suppress
 from dataclasses import dataclass
@@ -167,13 +166,14 @@ def write_commit(store: Store, commit: Commit, summary: Summary) -> tuple[Summar
         The log after it, and the hash of its file.
 
     Raises:
-        FileExistsError: Another writer has its number, or a later one.
-        ChangeLogError: ``TM-LOG-008``.
+        FileExistsError: Another writer has its number.
+        ChangeLogError: ``TM-LOG-007`` another writer has a later one, and may have seen this commit; ``TM-LOG-008``.
     """
     data = commit.model_dump_json().encode()
     _create(store, layout.commit_name(commit.number), data)
     if store.directory is None and _is_passed(store, commit.number):
-        raise FileExistsError(errno.EEXIST, "a later commit exists", store.where(layout.COMMITS))
+        text = f"{store.place}: another writer made a commit after {commit.number}; this one has epoch {commit.epoch}"
+        raise ChangeLogError("TM-LOG-007", text)
     summary = advance(summary, commit)
     if commit.number % layout.SUMMARY_EVERY == 0:
         _create(store, layout.summary_name(commit.number), summary.model_dump_json().encode())

@@ -31,12 +31,13 @@ from tidemark.runtime.sessions.interruption import Interruption
 from tidemark.runtime.sessions.known_log import KnownLog
 from tidemark.runtime.sessions.owned_log import OwnedLog
 from tidemark.runtime.steering.capture_file_watch import CaptureFileWatch, stamp
+from tidemark.runtime.steering.orders import Orders
 
 if TYPE_CHECKING:
     from tidemark.runtime.sessions.supervisor import Supervisor
 
-SIGN_RETRIED = timedelta(seconds=5)
-"""A sign of life is soon given again, and tells until then that the store is away."""
+BESIDE_RETRIED = timedelta(seconds=5)
+"""A sign of life is soon given again, and commands are soon looked for again: these need not wait for a store."""
 
 UntilCaughtUpOption = Annotated[
     bool,
@@ -84,7 +85,8 @@ def capture(
     # The log before the connector: a foreign or busy one is an error before anything is asked of the source.
     store, folder = settings.log_store(), StateFolder.of_file(file)
     log = OwnedLog(store, settings.capture, folder, KnownLog(file), take_over=take_over)
-    status = StatusFile(folder, settings.log_store(SIGN_RETRIED), shown)
+    beside = settings.log_store(BESIDE_RETRIED)
+    status = StatusFile(folder, beside, shown)
     display, metrics = _with_metrics(settings, status)
     notifier = _notifier(settings, read_status(folder, store), status, display)
     preparation_of = partial(_preparation, display=display, log=log, until_caught_up=until_caught_up)
@@ -112,7 +114,14 @@ def capture(
             with CaptureFileWatch(file, settings, before, prepare, display) as watch:
                 supervisor = loaded.result()
                 supervisor(
-                    prepared, log, settings.commit, interruption, display, until_caught_up=until_caught_up, watch=watch
+                    prepared,
+                    log,
+                    settings.commit,
+                    interruption,
+                    display,
+                    until_caught_up=until_caught_up,
+                    watch=watch,
+                    orders=Orders.of(folder, beside),
                 ).run()
     if json:
         sys.stdout.write(orjson.dumps(figures.as_fields(), option=orjson.OPT_APPEND_NEWLINE).decode())

@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from tidemark.protocol.changelog.unreadable import unreadable
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.store import Store
 from tidemark.runtime.changelog.files.failures import writing
@@ -98,14 +99,14 @@ def refuse_while_alive(store: Store, now: float, folder: str) -> None:
         folder: The id of this capture's state folder. Whoever gave a sign with it has ended: its lock is ours.
 
     Raises:
-        ChangeLogError: ``TM-LOG-015`` one gave a sign of life shortly ago; ``TM-LOG-011`` it cannot be read.
+        ChangeLogError: ``TM-LOG-015`` one gave a sign of life shortly ago; others as ``unreadable``.
     """
     try:
         last, at = given(store), store.modified(STATUS)
     except FileNotFoundError:
         return
     except OSError as error:
-        raise ChangeLogError("TM-LOG-011", f"cannot read {store.where(STATUS)}: {error.strerror or error}") from None
+        raise unreadable(store.where(STATUS), error) from None
     age = now - at
     if last is None or last.get("ended") or last.get("folder") == folder or age >= DEAD_SECONDS:
         return

@@ -49,6 +49,7 @@ class Supervisor:
         due: When a commit is due.
         until_caught_up: A clean end of the connector ends the capture; otherwise it is opened again.
         watch: Reports edits of the capture file; None if it is not watched.
+        orders: Commands to the capture; by default those that its state folder or its log has.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Supervisor:
         *,
         until_caught_up: bool,
         watch: CaptureFileWatch | None = None,
+        orders: Orders | None = None,
         first_delay_seconds: float = FIRST_DELAY_SECONDS,
     ) -> None:
         self._prepared = prepared
@@ -70,6 +72,7 @@ class Supervisor:
         self._display = display
         self._until_caught_up = until_caught_up
         self._watch = watch
+        self._orders = orders
         self._outdated = False
         self._unfollowed: list[str] = []
         self._watchdog = _watchdog(prepared)
@@ -123,7 +126,7 @@ class Supervisor:
         prepared, writer = self._prepared.with_secrets_of_now(), self._log.writer()
         name = prepared.connector.name
         self._keep_applied(writer)
-        orders = Orders.of(self._log.folder, writer.store)
+        orders = self._orders or Orders.of(self._log.folder, writer.store)
         steering, watchdog = Steering(orders, writer.state, self._display), self._watchdog
         watchdog.opening()
         running = prepared.connector.start(prepared.environment, session=writer.store.identity)

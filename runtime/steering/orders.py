@@ -17,10 +17,11 @@ import msgspec
 import orjson
 
 from tidemark.protocol.changelog import ChangeLog
+from tidemark.protocol.changelog.unreadable import unreadable
 from tidemark.protocol.errors import ChangeLogError, ProtocolError
 from tidemark.protocol.fields import message_of
 from tidemark.protocol.messages import Control, JsonObject
-from tidemark.protocol.store import Store
+from tidemark.protocol.store import Store, StoreUnavailableError
 from tidemark.protocol.store.local import DirectoryStore
 from tidemark.runtime.changelog.files.failures import writing
 from tidemark.runtime.progress.state_folder import CONTROL, StateFolder
@@ -89,7 +90,7 @@ class Orders:
         """The commands with a sequence above ``after``, in order.
 
         Raises:
-            ChangeLogError: ``TM-LOG-002`` a file is not a command; ``TM-LOG-011`` they cannot be read.
+            ChangeLogError: ``TM-LOG-002`` a file is not a command; others as ``unreadable``.
         """
         return [self._read(number) for number in self._numbers() if number > after]
 
@@ -104,14 +105,15 @@ class Orders:
         try:
             paths = [entry.path for entry in self._place.list(CONTROL)]
         except OSError as error:
-            where = self._place.where(CONTROL)
-            raise ChangeLogError("TM-LOG-011", f"cannot read {where}: {error.strerror or error}") from None
+            raise unreadable(self._place.where(CONTROL), error) from None
         return [int(match[1]) for path in paths if (match := _NAME.fullmatch(path))]
 
     def _read(self, number: int) -> Control:
         where = self._place.where(_path(number))
         try:
             return message_of(Control, orjson.loads(self._place.read(_path(number))))
+        except StoreUnavailableError as error:
+            raise unreadable(where, error) from None
         except (OSError, orjson.JSONDecodeError, ProtocolError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not a valid command"
             raise ChangeLogError(

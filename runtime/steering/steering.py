@@ -7,6 +7,7 @@ import time
 
 import msgspec
 
+from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.log_lines import LogLine
 from tidemark.protocol.logs import CONTROL
 from tidemark.protocol.messages import Action, Control, JsonObject
@@ -41,8 +42,8 @@ class Steering:
         self._told = self._greeted = False
         self._asked = orders.asked()
         self._requested_at = -REQUEST_SECONDS
-        self._forgotten = self._sent
-        self._orders.forget(self._sent)
+        self._forgotten = -1
+        self._forget(self._sent)
 
     def heard(self, line: LogLine) -> None:
         """Reads the line by which a connector announces that it accepts commands."""
@@ -92,7 +93,7 @@ class Steering:
         self._looked_at = now
         if self._orders.elsewhere and not first and not self._is_due(now):
             return []
-        waiting = self._orders.waiting(self._sent)
+        waiting = self._waiting()
         if waiting and not self._takes_orders.is_set():
             self._tell(len(waiting))
             return []
@@ -103,8 +104,24 @@ class Steering:
     def committed(self, state: JsonObject) -> None:
         """The connector's state is durable: the commands that it has handled are removed."""
         if (done := handled(state)) > self._forgotten:
+            self._forget(done)
+
+    def _waiting(self) -> list[Control]:
+        try:
+            return self._orders.waiting(self._sent)
+        except ChangeLogError as error:
+            if error.code != "TM-LOG-017":
+                raise
+            return []  # The store is away, which the sign of life tells.
+
+    def _forget(self, done: int) -> None:
+        try:
             self._orders.forget(done)
-            self._forgotten = done
+        except ChangeLogError:
+            if not self._orders.elsewhere:
+                raise
+            return  # Likewise. They are removed with later ones.
+        self._forgotten = done
 
     def _is_due(self, now: float) -> bool:
         """Whether to look where that costs a request."""

@@ -15,11 +15,15 @@ from tidemark.protocol.changelog import ChangeLog, layout
 from tidemark.protocol.changelog.models import Commit, Segment, Summary, TableSchema
 from tidemark.protocol.changelog.reader import digest_of
 from tidemark.protocol.changelog.summaries import advance, with_generations
+from tidemark.protocol.changelog.unreadable import unreadable
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.runtime.upkeep.segment_check import check_segment
 
 AT_ONCE = 8
 """Commits that are read side by side with their segments: a request to an object store takes its time."""
+
+
+_AWAY = "TM-LOG-017"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +101,7 @@ class LogCheck:
         """Reads everything, and yields what is wrong in the order of the log.
 
         Raises:
-            ChangeLogError: ``TM-LOG-011`` the store does not answer.
+            ChangeLogError: ``TM-LOG-017`` the store does not answer, ``TM-LOG-011`` a folder cannot be read.
         """
         newest, summaries = self._listed()
         # Of a commit that is lost, later summaries have the schemas.
@@ -147,8 +151,7 @@ class LogCheck:
             for entry in self._store.list(folder):
                 yield entry.path.rpartition("/")[2]
         except OSError as error:
-            where = self._store.where(folder)
-            raise ChangeLogError("TM-LOG-011", f"cannot read {where}: {error.strerror or error}") from None
+            raise unreadable(self._store.where(folder), error) from None
 
     def _read(self, number: int) -> _Read:
         path = f"{layout.COMMITS}/{layout.commit_name(number)}"
@@ -159,8 +162,7 @@ class LogCheck:
         except FileNotFoundError:
             return _Read(number, error=ChangeLogError("TM-LOG-004", f"{where} is missing"))
         except OSError as error:
-            text = f"cannot read {where}: {error.strerror or error}"
-            return _Read(number, error=ChangeLogError("TM-LOG-011", text))
+            return _Read(number, error=_told(where, error))
         except ValidationError as error:
             return _Read(number, error=ChangeLogError("TM-LOG-002", f"{where} is damaged: {_first(error)}"))
         if commit.number != number:
@@ -201,6 +203,8 @@ class LogCheck:
                 parts.append(look.result())
                 self.checked.events += segment.rows
             except ChangeLogError as error:
+                if error.code == _AWAY:
+                    raise
                 whole = False
                 self._missing += not self._exists(segment)
                 lost = segment.first_offset, segment.last_offset + 1
@@ -243,13 +247,21 @@ class LogCheck:
         try:
             return Summary.model_validate_json(self._store.read(_summary_path(number)))
         except OSError as error:
-            return ChangeLogError("TM-LOG-011", f"cannot read {where}: {error.strerror or error}")
+            return _told(where, error)
         except ValidationError as error:
             return ChangeLogError("TM-LOG-002", f"{where} is damaged: {_first(error)}")
 
     def _wrong(self, commit: Commit, what: str) -> Damage:
         where = self._store.where(f"{layout.COMMITS}/{layout.commit_name(commit.number)}")
         return Damage(ChangeLogError("TM-LOG-002", f"{where} is damaged: {what}"))
+
+
+def _told(where: str, error: OSError) -> ChangeLogError:
+    """Why a file cannot be read. Raises it where the store is away: that says nothing of the file."""
+    found = unreadable(where, error)
+    if found.code == _AWAY:
+        raise found from None
+    return found
 
 
 def _summary_path(number: int) -> str:

@@ -13,6 +13,7 @@ from functools import partial
 from tidemark.protocol.changelog import ChangeLog, layout
 from tidemark.protocol.changelog.known_tables import FILE as KNOWN_TABLES
 from tidemark.protocol.changelog.models import Commit, Segment
+from tidemark.protocol.changelog.unreadable import unreadable
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.store import Store
 from tidemark.runtime.changelog.files.failures import writing
@@ -117,7 +118,7 @@ def _piece(store: Store, segment: Segment, start: int) -> bytes:
     except FileNotFoundError:
         raise ChangeLogError("TM-LOG-009", f"{where} is missing") from None
     except OSError as error:
-        raise ChangeLogError("TM-LOG-011", f"cannot read {where}: {error.strerror or error}") from None
+        raise unreadable(where, error) from None
     if len(data) != min(PIECE, segment.size - start):
         raise ChangeLogError("TM-LOG-009", f"{where} is damaged: it has less than the {segment.size} bytes of the log")
     return data

@@ -98,6 +98,28 @@ def test_of_two_writers_the_older_one_fails(store: Store) -> None:
     assert stored(store) == [1, 3]
 
 
+def test_files_of_a_commit_that_the_next_writer_has_seen_stay(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The older writer looks after it has made a commit, and finds that of a newer one, which follows it."""
+    newer: list[LogWriter] = []
+
+    def taken_over_before_it_looks(place: Store, number: int) -> bool:
+        monkeypatch.setattr(claim, "_is_passed", is_passed)
+        newer.append(LogWriter.open(store, "shop"))
+        return is_passed(place, number)
+
+    is_passed = claim._is_passed
+    with LogWriter.open(store, "shop") as old:
+        committed(old, 1)
+        monkeypatch.setattr(claim, "_is_passed", taken_over_before_it_looks)
+        with pytest.raises(ChangeLogError) as caught:
+            committed(old, 2)
+        assert caught.value.code == "TM-LOG-007"
+    with newer[0] as new:
+        assert new.state == {"last": 2}
+        committed(new, 3)
+    assert stored(store) == [1, 2, 3]
+
+
 def stall(store: Store) -> None:
     """A writer is stalled, while another one has the log for so long that the number of its commit is deleted."""
     with LogWriter.open(store, "shop") as old:

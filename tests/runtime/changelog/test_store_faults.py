@@ -50,7 +50,7 @@ def write(store: Store) -> int:
                     next_id = acknowledged = next_id + 1
                 return acknowledged
         except ChangeLogError as error:
-            assert error.code in ("TM-LOG-008", "TM-LOG-011")
+            assert error.code in ("TM-LOG-008", "TM-LOG-017")
     return acknowledged
 
 

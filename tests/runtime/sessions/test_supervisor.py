@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from tests.runtime.capture_folder import OPENED, CaptureFolder, Step, error_line
+from tests.runtime.logged_events import events
 from tests.runtime.scripted_sessions import AT_ONCE, Recorder, files, prepared
 from tests.runtime.sessions.test_generations import BEGIN, COMPLETE, DAY, TEXT, checkpoint, generations, schema
 from tests.runtime.steering.test_steering import ANNOUNCE
 from tests.runtime.test_foreign_connectors import captured
+from tests.servers.http_faults import Fault, http_faults
+from tests.servers.object_store import S3Server
+from tidemark.protocol.changelog import ChangeLog, Commit
 from tidemark.protocol.errors import ChangeLogError, ConnectorError
+from tidemark.protocol.store.opening import opened
 from tidemark.runtime.sessions.interruption import Interruption
 from tidemark.runtime.sessions.owned_log import OwnedLog
 from tidemark.runtime.sessions.supervisor import MOST_FAILURES, Supervisor
@@ -167,6 +174,51 @@ def test_a_log_that_cannot_be_written_is_tried_again(folder: CaptureFolder) -> N
     assert folder.ids() == [1]
     assert len(display.notices) == 1
     assert "cannot write" in display.notices[0][1]
+
+
+def test_a_store_that_is_away_is_waited_for(folder: CaptureFolder, s3: S3Server) -> None:
+    away: list[bool] = []
+    codes: list[str] = []
+
+    def choose(*_: str) -> Fault:
+        return Fault.UNAVAILABLE if away else Fault.NONE
+
+    class Waiting(Recorder):
+        """Has the store away after the first commit, until it was told three times."""
+
+        def committed(self, commit: Commit, seconds: float) -> None:
+            super().committed(commit, seconds)
+            if commit.state.updated == {"cursor": 1}:
+                away.append(True)
+
+        def notice(self, level: str, message: str, **fields: Any) -> None:
+            super().notice(level, message, **fields)
+            codes.append(str(fields["code"]))
+            if len(codes) == 3:
+                away.clear()
+
+    folder.script(
+        [
+            OPENED,
+            ROW_1,
+            {"checkpoint": {"cursor": 1}},
+            {"await": 1},
+            ROW_2,
+            {"checkpoint": {"cursor": 2}},
+            {"await": 2},
+        ],
+        [OPENED, ROW_2, {"checkpoint": {"cursor": 2}}, {"await": 1}],
+    )
+    with http_faults(s3.endpoint, choose) as proxy:
+        place = opened(s3.place().place, replace(s3.settings, endpoint=proxy.address), timedelta(seconds=0.5))
+        with Interruption() as interruption, OwnedLog(place, "shop", folder.state) as log:
+            Supervisor(
+                prepared(folder), log, AT_ONCE, interruption, Waiting(), until_caught_up=True, first_delay_seconds=0.01
+            ).run()
+        kept = ChangeLog(place)
+        assert [event["id"] for event in events(kept, "public/t")] == [1, 2]
+        assert kept.summary().state == {"cursor": 2}
+    assert codes == ["TM-LOG-008", "TM-LOG-017", "TM-LOG-017"]
 
 
 def test_a_log_that_another_writer_took_ends_it(folder: CaptureFolder) -> None:
