@@ -9,6 +9,7 @@ import hashlib
 import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
@@ -36,6 +37,9 @@ M = TypeVar("M", bound=BaseModel)
 _AHEAD = (*range(2, 17), *(1 << step for step in range(5, 17)))
 """A gap is looked for so many commits ahead, and as many summaries: questions after the file system, about a hundred
 microseconds together. A listing costs more the longer the log is."""
+
+_REQUESTS = 16
+"""Commits that are asked of an object store at once: each answer takes its time."""
 
 
 class _Version(BaseModel):
@@ -178,8 +182,13 @@ class ChangeLog:
 
     def commits(self, first: int = 0, last: int | None = None) -> Iterator[Commit]:
         """Commits ``first`` to ``last`` inclusive, to the newest when ``last`` is None."""
-        for number in range(first, (self.latest() if last is None else last) + 1):
-            yield self.commit(number)
+        numbers = range(first, (self.latest() if last is None else last) + 1)
+        if self.store.directory is not None or len(numbers) < 2:
+            yield from map(self.commit, numbers)
+            return
+        with ThreadPoolExecutor(_REQUESTS, thread_name_prefix="commits") as requests:
+            for start in range(0, len(numbers), _REQUESTS):
+                yield from requests.map(self.commit, numbers[start : start + _REQUESTS])
 
     def summary(self, at: int | None = None) -> Summary:
         """Everything up to commit ``at`` (the newest by default): the newest stored summary and the commits after it.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
@@ -73,6 +74,23 @@ def test_a_commit_makes_a_request_for_each_table_and_two_more(s3: S3Server) -> N
             committed(log, *range(10, 13))
             log.commit(log.begin(), {}, 1)
             assert asked == ["PUT", "PUT", "GET", "PUT", "GET"]
+
+
+def test_commits_are_asked_for_side_by_side(s3: S3Server) -> None:
+    place = s3.place()
+    with LogWriter.open(place, "shop") as log:
+        for number in range(20):
+            committed(log, number)
+    met = Barrier(2)
+
+    def meet(method: str, path: str) -> Fault:
+        if path.endswith("1.json"):  # Two of the first 16.
+            met.wait(60)
+        return Fault.NONE
+
+    with http_faults(s3.endpoint, meet) as proxy:
+        store = opened(place.place, replace(s3.settings, endpoint=proxy.address))
+        assert [commit.number for commit in ChangeLog(store).commits(0, 17)] == list(range(18))
 
 
 def test_what_a_dead_writer_left_goes(store: Store) -> None:
