@@ -19,6 +19,7 @@ from tidemark.protocol.errors import TidemarkError
 from tidemark.protocol.logs import log_to_stderr
 from tidemark.spark_sink.job import materialize
 from tidemark.spark_sink.output import JsonOutput, TextOutput
+from tidemark.spark_sink.run.progress import BothProgress, Progress
 
 if TYPE_CHECKING:
     from tidemark.spark_sink.run.settings import Way
@@ -62,10 +63,14 @@ def setting(pair: str) -> tuple[str, str]:
     return name, value
 
 
-def run(arguments: Arguments) -> int:
+def run(arguments: Arguments, beside: Progress | None = None) -> int:
     """Runs the job and prints its result.
 
     SIGINT and SIGTERM stop it at once: what is committed stays, and the next run applies the part at hand again.
+
+    Args:
+        arguments: The command line.
+        beside: Is told the progress, too.
 
     Returns:
         The exit status, which errors have as well that are raised.
@@ -91,7 +96,7 @@ def run(arguments: Arguments) -> int:
             way=arguments.way,
             rebuild=arguments.rebuild,
             retry=arguments.retry,
-            progress=output,
+            progress=output if beside is None else BothProgress(output, beside),
             stop=stop,
         )
     output.result(report)

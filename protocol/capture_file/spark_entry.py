@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 
+from tidemark.protocol.capture_file.metrics_entry import MetricsEntry
 from tidemark.protocol.capture_file.values import STRICT, Seconds, StoredPath
 
 Mode = Literal["current", "history"]
@@ -77,6 +78,7 @@ class SparkEntry(BaseModel):
         trigger: Seconds between two checks of the log.
         on_schema_change: Of tables that do not say it themselves.
         show: Likewise.
+        metrics: Where the job serves its metrics; None for nowhere.
         tables: Which tables to keep of which captured tables, ``*`` standing for all others.
     """
 
@@ -90,6 +92,7 @@ class SparkEntry(BaseModel):
     fold: FoldEntry = FoldEntry()
     on_schema_change: OnSchemaChange = "evolve"
     show: Show = "whole"
+    metrics: MetricsEntry | None = None
     tables: dict[str, Annotated[dict[Mode, KindEntry], BeforeValidator(_kinds), Field(min_length=1)]] = {
         "*": {"current": KindEntry()}
     }

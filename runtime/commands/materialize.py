@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from tidemark.protocol.capture_file import read_capture_file
 from tidemark.runtime.commands.arguments import CaptureFileArgument, JsonOption
 
 AvailableNowOption = Annotated[
@@ -65,17 +66,27 @@ def materialize(
         settings = dict(map(setting, conf or ()))
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--conf") from None
-    status = run(
-        Arguments(
-            file=file,
-            available_now=available_now,
-            master=master,
-            conf=settings,
-            tables=table or (),
-            way=way,
-            rebuild=rebuild or (),
-            retry=retry or (),
-            json=json,
-        )
+    arguments = Arguments(
+        file=file,
+        available_now=available_now,
+        master=master,
+        conf=settings,
+        tables=table or (),
+        way=way,
+        rebuild=rebuild or (),
+        retry=retry or (),
+        json=json,
     )
+    capture = read_capture_file(file)
+    if capture.spark is None or capture.spark.metrics is None:
+        raise typer.Exit(run(arguments))
+    # Its library, and a server, are for those alone who ask for it.
+    from tidemark.runtime.metrics.materialize_metrics import MaterializeMetrics
+    from tidemark.runtime.metrics.server import MetricsServer
+    from tidemark.runtime.status.spark_tables import SparkTables
+
+    tables = SparkTables(capture)
+    metrics = MaterializeMetrics(capture.capture, tables.by_kind)
+    with MetricsServer(capture.spark.metrics, metrics, tables.why_unready):
+        status = run(arguments, metrics)
     raise typer.Exit(status)

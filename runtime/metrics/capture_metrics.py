@@ -10,23 +10,16 @@ from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import version
 from typing import Any
 
-from prometheus_client.metrics_core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    InfoMetricFamily,
-)
+from prometheus_client.metrics_core import HistogramMetricFamily
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
 from tidemark.protocol.changelog import Commit
 from tidemark.protocol.log_lines import LogLine
 from tidemark.runtime.metrics import names
-from tidemark.runtime.metrics.names import Metric
+from tidemark.runtime.metrics.families import Samples, counter, gauge, info
 from tidemark.runtime.progress.display import Display, Passing, severity
 from tidemark.runtime.progress.liveness import liveness
-
-Samples = Iterable[tuple[tuple[str, ...], float]]
 
 
 class CaptureMetrics(Passing, Collector):
@@ -68,9 +61,9 @@ class CaptureMetrics(Passing, Collector):
     def expect(self, tables: Iterable[str]) -> None:
         known = list(tables)
         with self._lock:
-            for counter in (self._events, self._bytes):
-                for labels in [labels for labels in counter if labels[0] not in known]:
-                    del counter[labels]
+            for counts in (self._events, self._bytes):
+                for labels in [labels for labels in counts if labels[0] not in known]:
+                    del counts[labels]
         super().expect(known)
 
     def committed(self, commit: Commit, seconds: float) -> None:
@@ -88,20 +81,18 @@ class CaptureMetrics(Passing, Collector):
 
     def collect(self) -> Iterator[Family]:
         """All metrics as of now, as Prometheus' library takes them."""
-        info = InfoMetricFamily(names.CAPTURE.name, names.CAPTURE.help, labels=())
-        info.add_metric((), {"capture": self._capture, "version": version("tidemark")})
-        yield info
+        yield info(names.CAPTURE, capture=self._capture, version=version("tidemark"))
         yield from _of_report(self._report())
         with self._lock:
             counted = [(names.EVENTS, dict(self._events)), (names.BYTES, dict(self._bytes))]
             errors, retries, commits = dict(self._errors), self._retries, self._commits
             buckets, total, last = list(self._buckets), self._commit_seconds, self._committed_at
         for metric, counts in counted:
-            yield _counter(metric, counts.items())
-        yield _counter(names.ERRORS, errors.items())
-        yield _counter(names.RETRIES, [((), retries)])
-        yield _counter(names.COMMITS, [((), commits)])
-        yield _gauge(names.LAST_COMMIT, _one(last))
+            yield counter(metric, counts.items())
+        yield counter(names.ERRORS, errors.items())
+        yield counter(names.RETRIES, [((), retries)])
+        yield counter(names.COMMITS, [((), commits)])
+        yield gauge(names.LAST_COMMIT, _one(last))
         histogram = HistogramMetricFamily(names.COMMIT_SECONDS.name, names.COMMIT_SECONDS.help, labels=())
         below = 0
         bounds = []
@@ -113,27 +104,27 @@ class CaptureMetrics(Passing, Collector):
 
 
 def _of_report(report: dict[str, Any]) -> Iterator[Family]:
-    yield _gauge(names.LAG, _one(report["lag_seconds"]))
-    yield _gauge(names.CAUGHT_UP, _one(report["caught_up"]))
-    yield _gauge(names.SOURCE_AWAY, _one(report["away_seconds"] or 0))
-    yield _gauge(names.SILENT, _one(liveness(report).state == "connector silent"))
-    yield _gauge(names.RETAINED, _one(report["retained_bytes"]))
-    yield _gauge(names.RETAINED_LIMIT, _one(report["retained_limit"]))
-    yield _gauge(names.RETAINED_LEFT, _one(report["retained_seconds_left"]))
+    yield gauge(names.LAG, _one(report["lag_seconds"]))
+    yield gauge(names.CAUGHT_UP, _one(report["caught_up"]))
+    yield gauge(names.SOURCE_AWAY, _one(report["away_seconds"] or 0))
+    yield gauge(names.SILENT, _one(liveness(report).state == "connector silent"))
+    yield gauge(names.RETAINED, _one(report["retained_bytes"]))
+    yield gauge(names.RETAINED_LIMIT, _one(report["retained_limit"]))
+    yield gauge(names.RETAINED_LEFT, _one(report["retained_seconds_left"]))
     tables: dict[str, dict[str, Any]] = report["tables"]
     read = {name: table for name, table in tables.items() if "rows_done" in table}
-    yield _gauge(names.BACKFILL_ROWS, _each(read, "rows_done"))
-    yield _gauge(names.BACKFILL_ESTIMATE, _each(read, "rows_estimated"))
-    yield _gauge(names.BACKFILL_DONE, _each(read, "done"))
-    yield _gauge(names.BACKFILL_LEFT, _each(read, "seconds_left"))
-    yield _gauge(names.TABLE_STATE, [((name, table["state"]), 1.0) for name, table in read.items()])
-    yield _gauge(
+    yield gauge(names.BACKFILL_ROWS, _each(read, "rows_done"))
+    yield gauge(names.BACKFILL_ESTIMATE, _each(read, "rows_estimated"))
+    yield gauge(names.BACKFILL_DONE, _each(read, "done"))
+    yield gauge(names.BACKFILL_LEFT, _each(read, "seconds_left"))
+    yield gauge(names.TABLE_STATE, [((name, table["state"]), 1.0) for name, table in read.items()])
+    yield gauge(
         names.BAD_VALUES,
         [((name, policy), count) for name, table in read.items() for policy, count in table["bad_values"].items()],
     )
     error = report["error"]
     unresolved = [((error["code"],), 1.0)] if error is not None and error["passed"] is None else []
-    yield _gauge(names.UNRESOLVED, unresolved)
+    yield gauge(names.UNRESOLVED, unresolved)
 
 
 def _one(value: float | None) -> Samples:
@@ -142,17 +133,3 @@ def _one(value: float | None) -> Samples:
 
 def _each(tables: dict[str, dict[str, Any]], figure: str) -> Samples:
     return [((name,), float(table[figure])) for name, table in tables.items() if table[figure] is not None]
-
-
-def _gauge(metric: Metric, samples: Samples) -> Family:
-    return _with(GaugeMetricFamily(metric.name, metric.help, labels=metric.labels), samples)
-
-
-def _counter(metric: Metric, samples: Samples) -> Family:
-    return _with(CounterMetricFamily(metric.name, metric.help, labels=metric.labels), samples)
-
-
-def _with(family: GaugeMetricFamily | CounterMetricFamily, samples: Samples) -> Family:
-    for labels, value in samples:
-        family.add_metric(labels, value)
-    return family

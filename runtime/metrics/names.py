@@ -1,4 +1,4 @@
-"""The metrics of ``tidemark capture``: names, labels and help texts. ``docs/metrics.md`` is made from them.
+"""The metrics of the commands: names, labels and help texts. ``docs/metrics.md`` is made from them.
 
 Names follow the OpenMetrics specification 1.0: base units, ``_total`` for what is counted.
 """
@@ -95,6 +95,56 @@ BAD_VALUES = Metric(
 RETRIES = Metric("tidemark_connector_retries", "counter", "How often the connector failed and was opened again")
 ERRORS = Metric("tidemark_errors", "counter", "Errors and warnings with a code (docs/errors.md)", ("code",))
 UNRESOLVED = Metric("tidemark_unresolved_error", "gauge", "1 for the code of an error that is not resolved", ("code",))
+
+_KEPT = ("table", "kind")
+
+MATERIALIZE = Metric(
+    "tidemark_materialize",
+    "info",
+    "The capture whose tables are kept, and the version that does it",
+    ("capture", "version"),
+)
+BEHIND = Metric(
+    "tidemark_spark_behind_seconds",
+    "gauge",
+    "The age of the oldest event that a kept table lacks; 0 if it lacks none",
+    _KEPT,
+)
+BEHIND_EVENTS = Metric(
+    "tidemark_spark_behind_events",
+    "gauge",
+    "Events of the log, of all its tables, since the position of a kept table; 0 if it lacks none",
+    _KEPT,
+)
+SET_ASIDE = Metric("tidemark_spark_set_aside", "gauge", "1 if a kept table is set aside, else 0", _KEPT)
+APPLIED_EVENTS = Metric("tidemark_spark_events", "counter", "Events that this process applied to a kept table", _KEPT)
+APPLIED_PARTS = Metric(
+    "tidemark_spark_folds", "counter", "How often events were applied to a kept table, by the way", (*_KEPT, "way")
+)
+APPLY_SECONDS = Metric(
+    "tidemark_spark_fold_seconds", "counter", "Time that applying events to a kept table took", _KEPT
+)
+APPLY_CPU_SECONDS = Metric(
+    "tidemark_spark_fold_cpu_seconds",
+    "counter",
+    "Processor time that applying events took, of executors and of this process",
+    _KEPT,
+)
+APPLY_READ = Metric(
+    "tidemark_spark_read_bytes",
+    "counter",
+    "Bytes of files that applying events read, of the log and of the table",
+    _KEPT,
+)
+APPLY_WRITTEN = Metric("tidemark_spark_written_bytes", "counter", "Bytes of files that applying events wrote", _KEPT)
+SPARK_ERRORS = Metric(
+    "tidemark_spark_errors", "counter", "Errors by which tables were set aside (docs/errors.md)", ("code",)
+)
+
+MATERIALIZE_METRICS = (
+    *(MATERIALIZE, BEHIND, BEHIND_EVENTS, SET_ASIDE, APPLIED_EVENTS, APPLIED_PARTS),
+    *(APPLY_SECONDS, APPLY_CPU_SECONDS, APPLY_READ, APPLY_WRITTEN, SPARK_ERRORS),
+)
 
 METRICS = (
     *(CAPTURE, LAG, CAUGHT_UP, SOURCE_AWAY, SILENT, RETAINED, RETAINED_LIMIT, RETAINED_LEFT),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+import threading
+from datetime import UTC, datetime
 from typing import Any
 
 from tidemark.protocol.capture_file import CaptureFile
 from tidemark.protocol.changelog import ChangeLog
+from tidemark.protocol.errors import ChangeLogError
 
 
 def spark_tables(file: CaptureFile, log: ChangeLog, now: datetime) -> dict[str, dict[str, Any]]:
@@ -30,10 +32,42 @@ def spark_tables(file: CaptureFile, log: ChangeLog, now: datetime) -> dict[str, 
         tables[name.replace("/", ".")] = {
             "behind_seconds": 0.0 if since is None else round(max(0.0, (now - since).total_seconds()), 3),
             "complete_to": one.complete_to,
+            "behind_events": 0 if since is None else log.end() - one.complete_to,
             "set_aside": None if aside is None else f"{aside.code}: {aside.message}",
             "remedy": None if aside is None else aside.remedy,
         }
     return tables
+
+
+class SparkTables:
+    """The tables of one capture, for monitors that ask again and again. From any thread.
+
+    Args:
+        file: Has a ``spark`` entry.
+    """
+
+    def __init__(self, file: CaptureFile) -> None:
+        self._file = file
+        self._log: ChangeLog | None = None
+        self._lock = threading.Lock()
+
+    def by_kind(self) -> dict[tuple[str, str], dict[str, Any]]:
+        """As ``spark_tables``, by table and kind; nothing while the log cannot be read, which the run itself tells."""
+        with self._lock:
+            try:
+                self._log = self._log or ChangeLog(self._file.log_store())
+                found = spark_tables(self._file, self._log, datetime.now(UTC))
+            except ChangeLogError:
+                return {}
+        return {
+            (table, kind): one for (table, _, kind), one in ((name.rpartition(" "), one) for name, one in found.items())
+        }
+
+    def why_unready(self) -> list[str]:
+        """The tables that are set aside, with the reasons."""
+        return [
+            f"{table} {kind}: {one['set_aside']}" for (table, kind), one in self.by_kind().items() if one["set_aside"]
+        ]
 
 
 def _first_lacking(log: ChangeLog, complete: dict[str, int]) -> dict[str, datetime]:

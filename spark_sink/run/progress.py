@@ -25,6 +25,25 @@ class Progress(Protocol):
         """A table was set aside."""
 
 
+class BothProgress:
+    """Tells the progress to two."""
+
+    def __init__(self, first: Progress, second: Progress) -> None:
+        self._each = first, second
+
+    def planned(self, parts: Sequence[PlannedPart]) -> None:
+        for one in self._each:
+            one.planned(parts)
+
+    def applied(self, applied: Applied) -> None:
+        for one in self._each:
+            one.applied(applied)
+
+    def set_aside(self, table: str, kind: str, error: TidemarkError) -> None:
+        for one in self._each:
+            one.set_aside(table, kind, error)
+
+
 class LoggedProgress:
     """Logs the progress."""
 

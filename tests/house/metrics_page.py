@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from tests.house.files import ROOT
 from tests.house.written_page import write_or_check
-from tidemark.runtime.metrics.names import METRICS, Metric
+from tidemark.runtime.metrics.names import MATERIALIZE_METRICS, METRICS, Metric
 
 PAGE = ROOT / "docs" / "metrics.md"
 
-_TABLE = re.compile(r"(?<=`python -m tests\.house\.metrics_page`\. -->\n).*?(?=<!-- /metrics -->)", re.DOTALL)
+_TABLES = re.compile(r"(?<=`python -m tests\.house\.metrics_page`\. -->\n).*?(?=<!-- /metrics -->)", re.DOTALL)
 
 
-def table() -> str:
+def table(metrics: Iterable[Metric]) -> str:
     """A row for each metric."""
-    rows = [_row(metric) for metric in METRICS]
+    rows = [_row(metric) for metric in metrics]
     return "\n".join(["| metric | labels | |", "|---|---|---|", *rows]) + "\n"
 
 
@@ -31,9 +32,10 @@ def _row(metric: Metric) -> str:
 
 
 def page(path: Path = PAGE) -> str:
-    """The page with the table as it has to be."""
-    content, count = _TABLE.subn(lambda _: table(), path.read_text(encoding="utf-8"))
-    assert count == 1, f"{path.name} has no place for the table"
+    """The page with its tables as they have to be."""
+    tables = iter(map(table, (METRICS, MATERIALIZE_METRICS)))
+    content, count = _TABLES.subn(lambda _: next(tables), path.read_text(encoding="utf-8"))
+    assert count == 2, f"{path.name} has no place for both tables"
     return content
 
 

@@ -1,7 +1,8 @@
-"""How far Spark's tables are behind the log is part of the status."""
+"""How far Spark's tables are behind the log is part of the status, and of the metrics of the job that keeps them."""
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,12 @@ import pytest
 from tests.end_to_end.capture import Capture
 from tests.operations.status import status
 from tests.operations.test_lag import slot_of
+from tests.runtime.metrics.test_metrics import ask, scraped
+from tests.servers.deadline import wait_until
 from tests.servers.postgres import Database
+from tests.warm_jvm import warm_jvm
 from tests.workload.tables import create_tables
+from tidemark.demo.processes import Command
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -34,3 +39,35 @@ def test_tables_that_are_kept_and_then_not(database: Database, tmp_path: Path) -
     assert told.report["spark"]["public.entries current"]["behind_seconds"] == 0
     assert "spark public.entries current: has all of the log" in told.text
     assert "behind the log" in told.text
+
+
+def test_a_job_that_follows_the_log_serves_its_metrics(database: Database, tmp_path: Path) -> None:
+    create_tables(database, 20)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = int(free.getsockname()[1])
+    lake = {"warehouse": str(tmp_path / "lake"), "metrics": {"listen": f"127.0.0.1:{port}"}}
+    capture = Capture(tmp_path, database, slot_of(database), tables=["public.accounts"], entries={"spark": lake})
+    capture.catch_up()
+    accounts = ("current", "public.accounts")
+
+    def rows() -> float:
+        try:
+            return scraped(port).get("tidemark_spark_events_total", {}).get(accounts, 0.0)
+        except ConnectionError:
+            return 0.0
+
+    with Command(["materialize", str(capture.file)], capture.output, warm_jvm()) as job:
+        wait_until(lambda: rows() == 20 or not job.running, 120, "its rows are kept")
+        found = scraped(port)
+        assert found["tidemark_materialize_info"]
+        for name in ("behind_seconds", "behind_events", "set_aside"):
+            assert found[f"tidemark_spark_{name}"] == {accounts: 0}
+        assert found["tidemark_spark_folds_total"] == {("current", "public.accounts", "task"): 1}
+        for name in ("fold_seconds", "read_bytes", "written_bytes"):
+            assert found[f"tidemark_spark_{name}_total"][accounts] > 0
+        assert ask(port, "/readyz")[0] == ask(port, "/healthz")[0] == 200
+        with database.connect() as connection:
+            connection.execute("UPDATE accounts SET name = name || '.'")
+        capture.catch_up()
+        wait_until(lambda: rows() == 40, 120, "the changes are applied, too")

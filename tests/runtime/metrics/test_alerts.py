@@ -1,23 +1,26 @@
-"""The alert rules, as Prometheus' own promtool reads them, and what it says of the metrics themselves."""
+"""The alert rules and the board, as Prometheus' own promtool reads them, and what it says of the metrics themselves."""
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 from prometheus_client import CollectorRegistry, generate_latest
 
 from tests.missing import lacks
 from tests.runtime.scripted_sessions import Recorder
 from tidemark.protocol.store.local import DirectoryStore
 from tidemark.runtime.metrics.capture_metrics import CaptureMetrics
-from tidemark.runtime.metrics.names import METRICS
+from tidemark.runtime.metrics.names import MATERIALIZE_METRICS, METRICS
 from tidemark.runtime.progress.state_folder import StateFolder
 from tidemark.runtime.progress.status_file import StatusFile
 
+BOARD = Path(__file__).parents[3] / "deploy" / "grafana" / "tidemark.json"
 RULES = Path(__file__).parents[3] / "deploy" / "alerts" / "tidemark.rules.yaml"
 
 
@@ -45,6 +48,29 @@ def test_the_metrics_keep_prometheus_own_rules(tmp_path: Path) -> None:
     promtool("check", "metrics", said=generate_latest(registry))
 
 
+SAMPLES = {metric.sample for metric in (*METRICS, *MATERIALIZE_METRICS)}
+
+
+def asked(text: str) -> set[str]:
+    return {name.removesuffix("_bucket") for name in re.findall(r"\btidemark_\w+", text)}
+
+
 def test_the_rules_ask_for_metrics_that_there_are() -> None:
-    asked = set(re.findall(r"\btidemark_\w+", RULES.read_text()))
-    assert asked <= {metric.sample for metric in METRICS}
+    assert asked(RULES.read_text()) <= SAMPLES
+
+
+def queries() -> list[str]:
+    panels = json.loads(BOARD.read_text())["panels"]
+    return [target["expr"] for panel in panels for target in panel["targets"]]
+
+
+def test_the_board_asks_for_metrics_that_there_are() -> None:
+    assert asked(" ".join(queries())) <= SAMPLES
+    assert len({json.dumps(panel["gridPos"]) for panel in json.loads(BOARD.read_text())["panels"]}) == 14
+
+
+def test_the_queries_of_the_board_are_right(tmp_path: Path) -> None:
+    filled = [query.replace("$job", ".*").replace("$__rate_interval", "1m") for query in queries()]
+    rules = [{"record": f"query:{number}", "expr": query} for number, query in enumerate(filled)]
+    (tmp_path / "board.yaml").write_text(yaml.safe_dump({"groups": [{"name": "board", "rules": rules}]}))
+    promtool("check", "rules", str(tmp_path / "board.yaml"))
