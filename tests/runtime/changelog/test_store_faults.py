@@ -59,6 +59,7 @@ def stored(store: Store) -> list[int]:
     return [event["id"] for _, one in log.segments_of_all(0, log.end()) for event in segment_events(log, one)]
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("fault", [fault for fault in Fault if fault is not Fault.NONE], ids=lambda fault: fault.name)
 def test_every_fifth_request_fails(s3: S3Server, fault: Fault) -> None:
     dice = random.Random(fault.name)

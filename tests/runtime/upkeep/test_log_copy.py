@@ -46,6 +46,7 @@ def quietly(_: Commit, __: int) -> None:
     """Tells nobody."""
 
 
+@pytest.mark.drawn(1)
 def test_a_copy_is_whole_and_is_brought_up_to_date(root: Path, place: Store) -> None:
     with LogWriter.open(root, "shop") as log:
         uncommitted = log.begin()
@@ -72,6 +73,7 @@ class Interrupted(Exception):
     """The copy ends here."""
 
 
+@pytest.mark.drawn(1)
 def test_a_copy_that_was_interrupted_is_a_whole_log_and_is_resumed(root: Path, place: Store) -> None:
     def tell(commit: Commit, _: int) -> None:
         if commit.number == 50:
