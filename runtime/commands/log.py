@@ -120,7 +120,7 @@ def check(log: LogArgument, json: JsonOption = False) -> None:
             f"{found.commits:,} commits, {found.summaries:,} summaries, {found.segments:,} segments of "
             f"{len(found.tables):,} tables, {found.events:,} events, {size(found.bytes)}\n"
         )
-        if found.unnamed:
+        if found.unnamed and not damaged:
             say(f"{found.unnamed:,} files belong to no commit: the next start of the capture removes them\n")
         say(f"{damaged} findings\n" if damaged else "nothing is damaged\n")
     if damaged:

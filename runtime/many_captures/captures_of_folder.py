@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,8 @@ class CapturesOfFolder:
                 self._start(files, alive)
                 while self._again:
                     interruption.sleep(LOOK_SECONDS)
-                    self._follow(capture_files(self._folder), alive)
+                    with suppress(OSError):  # A folder that is away says nothing of its captures: they go on.
+                        self._follow(capture_files(self._folder), alive)
                 for capture in self._running.values():
                     while capture.is_alive():
                         capture.join(LOOK_SECONDS)

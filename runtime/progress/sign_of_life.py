@@ -102,7 +102,7 @@ def refuse_while_alive(store: Store, now: float, folder: str) -> None:
         ChangeLogError: ``TM-LOG-015`` one gave a sign of life shortly ago; others as ``unreadable``.
     """
     try:
-        last, at = given(store), store.modified(STATUS)
+        last, at = as_status(store.read(STATUS)), store.modified(STATUS)
     except FileNotFoundError:
         return
     except OSError as error:

@@ -22,6 +22,7 @@ from uuid import uuid4
 
 from tidemark.protocol.changelog import layout
 from tidemark.protocol.errors import ChangeLogError
+from tidemark.runtime.changelog.files.failures import writing
 from tidemark.runtime.changelog.files.lock import WriterLock, note_in
 
 STATUS = "status.json"
@@ -76,6 +77,7 @@ class StateFolder:
         for place in self._places:
             try:
                 place.mkdir(parents=True, exist_ok=True)
+                made = _id_of(place)
                 lock = WriterLock(place / _LOCK, log)
             except OSError as error:
                 reasons.append(f"{place}: {error.strerror}")
@@ -85,7 +87,7 @@ class StateFolder:
                     raise
                 reasons.append(error.message)
                 continue
-            self._taken, self._id = place, _id_of(place)
+            self._taken, self._id = place, made
             return lock
         raise ChangeLogError(
             "TM-LOG-008",
@@ -103,10 +105,11 @@ class StateFolder:
         former = root / CONTROL
         if self._taken is None or not former.is_dir():
             return
-        (self._taken / CONTROL).mkdir(exist_ok=True)
-        for command in former.iterdir():
-            if not (kept := self._taken / CONTROL / command.name).exists():
-                shutil.move(command, kept)
+        with writing(former):
+            (self._taken / CONTROL).mkdir(exist_ok=True)
+            for command in former.iterdir():
+                if not (kept := self._taken / CONTROL / command.name).exists():
+                    shutil.move(command, kept)
         with suppress(OSError):  # One of the same number is left: it is for a person to look at.
             former.rmdir()
         (root / STATUS).unlink(missing_ok=True)
@@ -127,11 +130,9 @@ class StateFolder:
 
 def _id_of(folder: Path) -> str:
     path = folder / _ID
-    try:
-        return path.read_text()
-    except FileNotFoundError:
-        path.write_text(made := uuid4().hex)
-        return made
+    if not path.exists() or not path.read_text():  # A full disk leaves an empty file.
+        path.write_text(uuid4().hex)
+    return path.read_text()
 
 
 def user_folder() -> Path:

@@ -9,6 +9,7 @@ from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.messages import JsonObject
 from tidemark.protocol.store import Store
 from tidemark.runtime.changelog.claim import Claim, claimed
+from tidemark.runtime.changelog.files.failures import writing
 from tidemark.runtime.changelog.files.lock import WriterLock
 from tidemark.runtime.changelog.files.probe import probe
 from tidemark.runtime.progress.sign_of_life import refuse_while_alive
@@ -72,7 +73,8 @@ class OwnedLog:
     def _keep_lock(self, lock: WriterLock | None) -> None:
         if self._lock is None and lock is not None:
             self._lock = lock.shared()
-            lock.note(str(self.folder.path))
+            with writing(self._store.where(layout.LOCK)):
+                lock.note(str(self.folder.path))
 
     def _new_claim(self) -> Claim:
         directory = self._store.directory

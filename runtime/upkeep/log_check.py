@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -122,7 +122,7 @@ class LogCheck:
                         ]
                     )
                 for place, read in enumerate(reads):
-                    yield from self._chain(read, reads[place + 1 :])
+                    yield from self._chain(read, newest)
                     if read.commit is not None:
                         yield from self._segments(read.commit, looks[place])
                     if read.number in summaries:
@@ -169,13 +169,14 @@ class LogCheck:
             return _Read(number, error=ChangeLogError("TM-LOG-002", f"{where} claims to be commit {commit.number}"))
         return _Read(number, digest_of(data), commit)
 
-    def _chain(self, read: _Read, later: Iterable[_Read]) -> Iterator[Damage]:
+    def _chain(self, read: _Read, newest: int) -> Iterator[Damage]:
         """Whether a commit is whole, and follows the one before."""
         before, self._digest = self._digest, read.digest
         commit = read.commit
         if commit is None:
             assert read.error is not None, "one of both"
-            end = next((one.commit.first_offset for one in later if one.commit is not None), None)
+            later = (self._read(number).commit for number in range(read.number + 1, newest + 1))
+            end = next((commit.first_offset for commit in later if commit is not None), None)
             start = self._summary.next_offset
             self._follows = False
             self._summary = self._summary.model_copy(update={"number": read.number, "next_offset": end or start})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from tests.runtime.scripted_sessions import Recorder
 from tests.servers.deadline import wait_until
 from tests.servers.object_store import S3Server
 from tidemark.protocol.errors import ChangeLogError
-from tidemark.protocol.store import Store
+from tidemark.protocol.store import Store, StoreUnavailableError
 from tidemark.runtime.progress import sign_of_life
 from tidemark.runtime.progress.state_folder import STATUS, StateFolder
 from tidemark.runtime.progress.status_file import StatusFile, read_status
@@ -67,3 +68,21 @@ def test_what_was_killed_is_started_again_at_once(store: Store, tmp_path: Path) 
         store.replace(STATUS, sign_of_life.as_json(status.report()))
     assert is_refused(store, tmp_path / "another")
     assert not is_refused(store, tmp_path), "its lock is free, so it is dead"
+
+
+def test_a_sign_that_cannot_be_read_is_no_permission(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.replace(STATUS, sign_of_life.as_json({"pid": 1, "host": "another", "ended": None}))
+    assert is_refused(store, tmp_path)
+    read = store.read
+
+    def away(path: str, start: int = 0, length: int | None = None) -> bytes:
+        if path == STATUS:
+            raise StoreUnavailableError(errno.EIO, "timed out", store.where(path))
+        return read(path, start, length)
+
+    monkeypatch.setattr(store, "read", away)
+    with pytest.raises(ChangeLogError) as caught, owned(store, tmp_path):
+        pass
+    assert caught.value.code == "TM-LOG-017"

@@ -20,7 +20,7 @@ from tidemark.protocol.changelog.layout import COMMITS, commit_name, segment_pat
 from tidemark.protocol.store import Store
 from tidemark.protocol.store.local import DirectoryStore
 from tidemark.runtime.changelog.writer import LogWriter
-from tidemark.runtime.upkeep.log_check import Damage, LogCheck
+from tidemark.runtime.upkeep.log_check import AT_ONCE, Damage, LogCheck
 
 ITEMS = "public/items"
 NEWEST = 103
@@ -114,10 +114,12 @@ def edited(path: Path, old: str, new: str) -> None:
 
 
 def test_a_commit_that_is_missing_or_damaged(root: Path) -> None:
-    commit_path(root, 20).unlink()
+    for number in (20, AT_ONCE * 4 - 1):  # The latter is the last of those that are read side by side.
+        commit_path(root, number).unlink()
     cut(commit_path(root, 50))
-    missing, damaged = damages(root)
+    missing, last, damaged = damages(root)
     assert (missing.error.code, missing.lost) == ("TM-LOG-004", (19 * 11, 20 * 11))
+    assert (last.error.code, last.lost) == ("TM-LOG-004", (30 * 11, 31 * 11))
     assert (damaged.error.code, damaged.lost) == ("TM-LOG-002", (49 * 11, 50 * 11))
 
 
