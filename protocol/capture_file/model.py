@@ -6,7 +6,16 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, PrivateAttr, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    PrivateAttr,
+    StrictInt,
+    model_validator,
+)
 
 from tidemark.protocol.capture_file.metrics_entry import MetricsEntry
 from tidemark.protocol.capture_file.notify_entry import NotifyEntry
@@ -169,6 +178,20 @@ class CommitEntry(BaseModel):
     bytes: Annotated[Bytes, Field(gt=0)] = 128 * 10**6
 
 
+class CompactEntry(BaseModel):
+    """``compact``: how the log is compacted while it is written.
+
+    Attributes:
+        commits: After so many commits the older ones are compacted; 0 for never.
+        grace: Seconds for which files stay that others stand for: who has planned to read them still can.
+    """
+
+    model_config = STRICT
+
+    commits: Annotated[StrictInt, Field(ge=0)] = 1000
+    grace: Annotated[Seconds, Field(ge=0)] = 3600.0
+
+
 class CaptureFile(BaseModel):
     """A capture file, checked. Relative paths in it start at ``folder``, which holds the file.
 
@@ -184,6 +207,7 @@ class CaptureFile(BaseModel):
     log: StoredPath
     store: StoreEntry | None = None
     commit: CommitEntry = CommitEntry()
+    compact: CompactEntry = CompactEntry()
     readable_by: Literal["owner", "group", "all"] = "group"
     metrics: MetricsEntry | None = None
     notify: NotifyEntry | None = None

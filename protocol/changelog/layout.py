@@ -5,7 +5,9 @@
     LOG/tidemark.json                                        what this log is; written once
     LOG/commits/00000000000000000042.json                    commit 42; created exclusively, never changed
     LOG/commits/checkpoint-00000000000000000100.json         a summary of all up to commit 100
+    LOG/commits/compacted-…0100-…1099-3.json                    commits 100 to 1099 as one, by the writer of epoch 3
     LOG/data/public/orders/00000000000000000042-3-0.parquet  commit 42, writer epoch 3, first segment of it
+    LOG/data/public/orders/…1400-3-j0.parquet                joined from others, when commit 1400 was the next
     LOG/consumers/nightly.json                               reserved: how far a registered reader is
     LOG/writer.lock                                          held by the process that writes
 """
@@ -30,7 +32,9 @@ SUMMARY_EVERY = 100
 
 _COMMIT = re.compile(r"(\d{20})\.json")
 _SUMMARY = re.compile(r"checkpoint-(\d{20})\.json")
+_COMPACTED = re.compile(r"compacted-(\d{20})-(\d{20})-(\d+)\.json")
 _SEGMENT = re.compile(r"(\d{20})-(\d+)-\d+\.parquet")
+_JOINED_SEGMENT = re.compile(r"(\d{20})-(\d+)-j\d+\.parquet")
 _LONGEST = 200
 """The most bytes of a folder's name; the limit of most file systems is 255."""
 
@@ -43,6 +47,17 @@ def commit_name(number: int) -> str:
 def summary_name(number: int) -> str:
     """The file name of the summary of all commits up to ``number``."""
     return f"checkpoint-{number:020d}.json"
+
+
+def compacted_name(first: int, last: int, epoch: int) -> str:
+    """The file name of a range of commits that the writer of an epoch has compacted."""
+    return f"compacted-{first:020d}-{last:020d}-{epoch}.json"
+
+
+def compacted_range(name: str) -> tuple[int, int, int] | None:
+    """First and last commit, and the epoch, in the file name of compacted commits; None for any other file."""
+    match = _COMPACTED.fullmatch(name)
+    return (int(match[1]), int(match[2]), int(match[3])) if match else None
 
 
 def consumer_name(name: str) -> str:
@@ -67,19 +82,27 @@ def commit_names(names: Iterable[str]) -> list[str]:
     return list(filter(_COMMIT.fullmatch, names))
 
 
-def segment_path(collection: str, commit: int, epoch: int, index: int) -> str:
+def segment_path(collection: str, commit: int, epoch: int, index: int, joined: str = "") -> str:
     """Where a segment lies, relative to the log. The epoch keeps two writers of one commit number apart.
+
+    ``joined`` is ``j`` for a segment that was joined from others; the commit is the next one at that time.
 
     Different collections have different folders on a file system that tells case apart, whatever characters their
     names hold, and no folder lies outside ``data``.
     """
     folder = "/".join(map(_folder, collection.split("/")))
-    return f"{DATA}/{folder}/{commit:020d}-{epoch}-{index}.parquet"
+    return f"{DATA}/{folder}/{commit:020d}-{epoch}-{joined}{index}.parquet"
 
 
 def segment_origin(name: str) -> tuple[int, int] | None:
     """The commit number and the writer epoch in a segment's file name; None for any other file."""
     match = _SEGMENT.fullmatch(name)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def joined_segment_origin(name: str) -> tuple[int, int] | None:
+    """The same of a segment that was joined from others."""
+    match = _JOINED_SEGMENT.fullmatch(name)
     return (int(match[1]), int(match[2])) if match else None
 
 

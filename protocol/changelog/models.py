@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_left
 from datetime import datetime
+from typing import Any, NamedTuple
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, model_validator
 
 from tidemark.protocol.messages import Json, JsonObject
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 """What a writer writes. It makes a log of an earlier version that it knows one of this version."""
 
-READ_VERSIONS = (2, FORMAT_VERSION)
-"""What this version reads. Version 2 has no generations: each table has one, which is whole."""
+READ_VERSIONS = (2, 3, FORMAT_VERSION)
+"""What this version reads. Version 2 has no generations: each table has one, which is whole. Version 3 has no compacted
+commits."""
 
 LONGEST_RUN = 16_384
 """The most rows of a run. Keys often ascend from a chunk of one range to a chunk of another. A run over both seems to
@@ -241,15 +244,25 @@ class Segment(Model):
 
 
 class Replacement(Model):
-    """Room for compaction, which a later version writes: a segment that takes the place of others.
+    """A file that stands for a range of commits. Their own files, and segments of theirs, may be gone.
 
     Attributes:
-        segment: Events of those it replaces, under the same offsets. They may be fewer.
-        replaces: Paths of segments of earlier commits. Their files may be gone.
+        first: The number of the first of them.
+        last: The number of the last, inclusive.
+        first_offset: Of the first event of the range, or what it would be.
+        next_offset: One past the last event.
+        path: Of the ``CompactedCommit``, relative to the log.
+        digest: The SHA-256 of that file, in hexadecimal digits.
+        time: When it was made.
     """
 
-    segment: Segment
-    replaces: list[str]
+    first: int
+    last: int
+    first_offset: int
+    next_offset: int
+    path: str
+    digest: str
+    time: datetime
 
 
 class StateChange(Model):
@@ -275,8 +288,7 @@ class Commit(Model):
         announced: By collection the fingerprint of its schema after this commit, where that is not the schema of its
             newest event: a change of the table that no event follows yet.
         generations: Those that begin with events of this commit, or of which it is now known that they are whole.
-        replacements: Segments of earlier commits that others stand for now. Reserved: this version writes none, and
-            refuses to read a log that has some.
+        replacements: Ranges of earlier commits for which one file stands from now on.
     """
 
     number: int
@@ -293,6 +305,74 @@ class Commit(Model):
     generations: list[Generation] = []
     segments: list[Segment] = []
     replacements: list[Replacement] = []
+
+
+class Edge(NamedTuple):
+    """Where a commit ended that had events, in a ``CompactedCommit``: a position of readers.
+
+    Attributes:
+        next_offset: One past its last event.
+        time: Of the commit.
+        digest: The first ``EDGE_DIGITS`` hexadecimal digits of the SHA-256 of its file.
+        rows: By collection, as its place among the ``collections``, how many events of it the commit has.
+    """
+
+    next_offset: int
+    time: datetime
+    digest: str
+    rows: dict[int, int]
+
+
+EDGE_DIGITS = 16
+"""Of a hash: enough to tell a log from one that was restored from a copy."""
+
+
+class CompactedCommit(Commit):
+    """Several commits as one: a ``Replacement`` names its file. ``number`` and ``time`` are those of the last.
+
+    It has the same events under the same offsets, in fewer segments. The commits introduce and announce no schema, no
+    generation begins with them or becomes whole, and their events have the schemas and generations that were the newest
+    before. So nothing between two of them is lost but the connector's state.
+
+    Attributes:
+        first: The number of the first commit.
+        last_digest: The SHA-256 of the file of the last one, which the commit after it has as ``previous``.
+        collections: Those that have events, in order.
+        written: For each of them the bytes of the segments that the commits had.
+        edges: Where each commit with events ended, in order.
+    """
+
+    first: int
+    last_digest: str
+    collections: list[str] = []
+    written: list[int] = []
+    edges: list[Edge] = []
+
+    def up_to(self, offset: int) -> CompactedCommit:
+        """Its commits up to the one that has the event before an offset. The segments stay as they are."""
+        place = bisect_left(self.edges, offset, key=lambda edge: edge.next_offset)
+        kept = self.edges[: place + 1]
+        return self.model_copy(
+            update={"edges": kept, "next_offset": kept[-1].next_offset if kept else self.next_offset}
+        )
+
+    def as_written(self) -> list[Segment]:
+        """What its commits had of each collection, as one segment: how many events, and in how many bytes."""
+        rows: dict[int, int] = {}
+        for edge in self.edges:
+            for place, count in edge.rows.items():
+                rows[place] = rows.get(place, 0) + count
+        first: dict[str, Segment] = {}
+        whole: dict[str, int] = {}
+        for segment in self.segments:
+            first.setdefault(segment.collection, segment)
+            whole[segment.collection] = whole.get(segment.collection, 0) + segment.rows
+        found = []
+        for place, count in rows.items():
+            name = self.collections[place]
+            size = self.written[place] * count // whole[name]
+            found.append(first[name].model_copy(update={"rows": count, "size": size}))
+        return found
 
 
 class CollectionTotals(Model):
@@ -332,7 +412,7 @@ class Summary(Model):
     Attributes:
         claims: The first commit of each epoch, for the newest epochs. They tell which files a dead writer left behind.
         generations: By collection, in order: the last one that is whole, if any, and all later ones.
-        replaced: Whether any of the commits has replacements. Reserved with them.
+        replacements: Those that stand, in order. No commit is in two of them.
     """
 
     number: int
@@ -344,7 +424,15 @@ class Summary(Model):
     schemas: dict[str, TableSchema] = {}
     totals: dict[str, CollectionTotals] = {}
     generations: dict[str, list[KnownGeneration]] = {}
-    replaced: bool = False
+    replacements: list[Replacement] = []
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_version_3(cls, found: Any) -> Any:
+        """Version 3 says that nothing is replaced."""
+        if isinstance(found, dict) and found.get("replaced") is False:
+            return {name: value for name, value in found.items() if name != "replaced"}
+        return found
 
     def newest(self, collection: str) -> KnownGeneration | None:
         """The generation of a collection that began last; None where it has no event."""

@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tidemark.protocol.changelog import layout
-from tidemark.protocol.changelog.models import CollectionTotals, Commit, KnownGeneration, Segment, Summary
+from tidemark.protocol.changelog.models import (
+    CollectionTotals,
+    Commit,
+    CompactedCommit,
+    KnownGeneration,
+    Replacement,
+    Segment,
+    Summary,
+)
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.state import merge_patch
 
@@ -17,7 +27,10 @@ def advance(summary: Summary, commit: Commit) -> Summary:
     Raises:
         ChangeLogError: ``TM-LOG-002`` when the commit does not follow on.
     """
-    follows = commit.number == summary.number + 1 and commit.first_offset == summary.next_offset
+    first = commit.number
+    if isinstance(commit, CompactedCommit):
+        first, commit = commit.first, commit.model_copy(update={"segments": commit.as_written()})
+    follows = first == summary.number + 1 and commit.first_offset == summary.next_offset
     if not follows or commit.epoch < summary.epoch:
         name = layout.commit_name(commit.number)
         raise ChangeLogError("TM-LOG-002", f"{layout.COMMITS}/{name} does not follow commit {summary.number}")
@@ -50,7 +63,18 @@ def advance(summary: Summary, commit: Commit) -> Summary:
         schemas={**summary.schemas, **commit.schemas},
         totals=totals,
         generations=_generations(summary, commit),
+        replacements=with_replacements(summary.replacements, commit.replacements),
     )
+
+
+def with_replacements(known: Sequence[Replacement], added: Sequence[Replacement]) -> list[Replacement]:
+    """The replacements that stand after more of them, in order: of two for one commit it is the one for more."""
+    found = list(known)
+    for one in added:
+        if not any(other.first <= one.first and one.last <= other.last for other in found):
+            found = [other for other in found if not one.first <= other.first <= one.last]
+            found.append(one)
+    return sorted(found, key=lambda one: one.first)
 
 
 def _generations(summary: Summary, commit: Commit) -> dict[str, list[KnownGeneration]]:

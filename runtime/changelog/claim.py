@@ -14,8 +14,9 @@ from pathlib import Path
 from uuid import uuid4
 
 from tidemark.protocol.changelog import layout
+from tidemark.protocol.changelog.commit_files import digest_of
 from tidemark.protocol.changelog.models import FORMAT_VERSION, Commit, LogHeader, Summary
-from tidemark.protocol.changelog.reader import ChangeLog, digest_of
+from tidemark.protocol.changelog.reader import ChangeLog
 from tidemark.protocol.changelog.summaries import advance
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.store import Store

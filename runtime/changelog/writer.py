@@ -17,6 +17,7 @@ from tidemark.protocol.changelog import layout
 from tidemark.protocol.changelog.models import (
     Commit,
     Generation,
+    Replacement,
     Segment,
     StateChange,
     TableSchema,
@@ -62,6 +63,7 @@ class LogWriter:
         self._batches: list[Batch] = []
         self._order = Lock()  # of the batches, and of the summary they follow
         self._failed = False
+        self._replacing: list[Replacement] = []
         self._writing_threads = ThreadPoolExecutor(WRITING_THREADS, thread_name_prefix="segments")
 
     @classmethod
@@ -161,6 +163,16 @@ class LogWriter:
             self._batches.append(batch)
         return batch
 
+    def replace(self, replacement: Replacement) -> None:
+        """Has the next commit say that a file stands for earlier ones. From any thread."""
+        with self._order:
+            self._replacing.append(replacement)
+
+    @property
+    def replacing(self) -> bool:
+        """Whether a replacement waits for a commit."""
+        return bool(self._replacing)
+
     def commit(self, batch: Batch, state: JsonObject, checkpoints: int) -> Commit:
         """Makes a batch part of the log, atomically and durably: afterwards it may be acknowledged.
 
@@ -198,6 +210,7 @@ class LogWriter:
         with self._order:
             self.summary = summary
             self._batches.remove(batch)
+            del self._replacing[: len(commit.replacements)]
         self._failed = False
         return commit
 
@@ -217,6 +230,7 @@ class LogWriter:
             announced=self._announced_of(batch, segments),
             generations=self._generations_of(batch, segments),
             segments=segments,
+            replacements=list(self._replacing),
         )
 
     def _announced_of(self, batch: Batch, segments: list[Segment]) -> dict[str, str]:

@@ -17,6 +17,7 @@ import orjson
 import typer
 
 from tidemark.protocol.capture_file import CaptureFile, read_capture_file
+from tidemark.protocol.errors import ChangeLogError
 from tidemark.runtime.commands.arguments import JsonOption
 from tidemark.runtime.commands.permissions import write_for
 from tidemark.runtime.many_captures.parent import end_with_parent
@@ -34,6 +35,9 @@ from tidemark.runtime.steering.capture_file_watch import CaptureFileWatch, stamp
 from tidemark.runtime.steering.orders import Orders
 
 if TYPE_CHECKING:
+    from tidemark.protocol.store import Store
+    from tidemark.runtime.changelog.compaction.compaction import CompactionThread
+    from tidemark.runtime.changelog.writer import LogWriter
     from tidemark.runtime.sessions.supervisor import Supervisor
 
 BESIDE_RETRIED = timedelta(seconds=5)
@@ -84,10 +88,11 @@ def capture(
     shown = LineDisplay(figures, level) if json else _terminal(figures, level) or LineDisplay(figures, level)
     # The log before the connector: a foreign or busy one is an error before anything is asked of the source.
     store, folder = settings.log_store(), StateFolder.of_file(file)
-    log = OwnedLog(store, settings.capture, folder, KnownLog(file), take_over=take_over)
     beside = settings.log_store(BESIDE_RETRIED)
     status = StatusFile(folder, beside, shown)
     display, metrics = _with_metrics(settings, status)
+    compaction = partial(_compaction, settings, folder, beside, display)
+    log = OwnedLog(store, settings.capture, folder, KnownLog(file), take_over=take_over, compaction=compaction)
     notifier = _notifier(settings, read_status(folder, store), status, display)
     preparation_of = partial(_preparation, display=display, log=log, until_caught_up=until_caught_up)
 
@@ -153,6 +158,23 @@ def _notifier(
     from tidemark.runtime.notifications.notifier import Notifier
 
     return Notifier(settings.notify, settings.folder, settings.capture, before, status.report, display.notice)
+
+
+def _compaction(
+    settings: CaptureFile, folder: StateFolder, beside: Store, display: Display, writer: LogWriter
+) -> CompactionThread:
+    """What compacts the log while it is written."""
+    from tidemark.runtime.changelog.compaction.compaction import CompactionThread  # Arrow takes long to load.
+    from tidemark.runtime.changelog.compaction.request import CompactionRequest
+    from tidemark.runtime.changelog.compaction.runs import RunLimits
+
+    def tell(error: ChangeLogError) -> None:
+        what = f"the log is not compacted: {error.message}"
+        display.notice("warning", what, code=error.code, remedy=error.remedy)
+
+    limits = RunLimits(due=settings.compact.commits or sys.maxsize)
+    request = CompactionRequest(Orders.of(folder, beside).place)
+    return CompactionThread(writer, limits, timedelta(seconds=settings.compact.grace), tell, request)
 
 
 def _load() -> type[Supervisor]:

@@ -12,7 +12,7 @@ import typer
 from tidemark.protocol.changelog import ChangeLog, Commit
 from tidemark.protocol.errors import UsageError
 from tidemark.protocol.store.opening import is_url, opened
-from tidemark.runtime.commands.arguments import JsonOption, LogArgument, open_log
+from tidemark.runtime.commands.arguments import CaptureFileArgument, JsonOption, LogArgument, open_log
 from tidemark.runtime.commands.printing import say, say_aside, say_json
 from tidemark.runtime.progress.quantities import size
 
@@ -121,7 +121,9 @@ def check(log: LogArgument, json: JsonOption = False) -> None:
             f"{len(found.tables):,} tables, {found.events:,} events, {size(found.bytes)}\n"
         )
         if found.unnamed and not damaged:
-            say(f"{found.unnamed:,} files belong to no commit: the next start of the capture removes them\n")
+            say(
+                f"{found.unnamed:,} files belong to no commit: the capture removes them, at its next start or in time\n"
+            )
         say(f"{damaged} findings\n" if damaged else "nothing is damaged\n")
     if damaged:
         raise typer.Exit(1)
@@ -150,6 +152,23 @@ def copy(log: LogArgument, to: ToArgument, store_of: SettingsOption = None) -> N
 
     newest = copy_log(source, place, tell)
     say(f"{place.place} has the log up to commit {newest}: {copied[0]:,} commits and {size(copied[1])} were copied\n")
+
+
+@log_commands.command("compact")
+def compact(file: CaptureFileArgument) -> None:
+    """Make few large files of the many small ones of a change log, with the same events under the same offsets.
+
+    A capture does so by itself every thousand commits; its file's entry ``compact`` says how. If it runs, it is asked
+    to do it now. Files that others stand for stay for the grace of that entry: then they are deleted.
+    """
+    from tidemark.protocol.capture_file import read_capture_file
+    from tidemark.runtime.upkeep.log_compact import compact_log
+
+    found = compact_log(read_capture_file(file), lambda error: say_aside(f"{error}\n"))
+    say(
+        f"{found.place} has {found.newest + 1:,} commits in {found.files:,} files: {found.commits:,} are compacted, "
+        f"{found.new:,} more than before\n"
+    )
 
 
 def _row(commit: Commit) -> dict[str, Any]:

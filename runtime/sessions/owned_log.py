@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Self
 
 from tidemark.protocol.changelog import layout
@@ -17,6 +18,7 @@ from tidemark.runtime.progress.state_folder import StateFolder
 from tidemark.runtime.sessions.known_log import KnownLog
 
 if TYPE_CHECKING:
+    from tidemark.runtime.changelog.compaction.compaction import CompactionThread
     from tidemark.runtime.changelog.writer import LogWriter
 
 
@@ -35,10 +37,18 @@ class OwnedLog:
         folder: The capture's state folder.
         known: The record of the log's id beside the capture file; None to keep no record.
         take_over: Whatever sign of life another capture has given.
+        compaction: Begins to compact the log of a writer in the background; None for no compaction.
     """
 
     def __init__(
-        self, store: Store, capture: str, folder: StateFolder, known: KnownLog | None = None, *, take_over: bool = False
+        self,
+        store: Store,
+        capture: str,
+        folder: StateFolder,
+        known: KnownLog | None = None,
+        *,
+        take_over: bool = False,
+        compaction: Callable[[LogWriter], CompactionThread] | None = None,
     ) -> None:
         self.folder = folder
         self._store = store
@@ -47,6 +57,8 @@ class OwnedLog:
         self._writer: LogWriter | None = None
         self._known = known
         self._take_over = take_over
+        self._begin_compaction = compaction
+        self._compaction: CompactionThread | None = None
         self._log_id = ""
         self._lock: WriterLock | None = None
         self._folder_lock: WriterLock | None = None
@@ -59,6 +71,8 @@ class OwnedLog:
             from tidemark.runtime.changelog.writer import LogWriter
 
             self._writer = LogWriter(claim)
+            if self._begin_compaction is not None:
+                self._compaction = self._begin_compaction(self._writer)
         return self._writer
 
     def _claimed(self) -> Claim:
@@ -108,6 +122,9 @@ class OwnedLog:
 
     def drop_writer(self) -> None:
         """Closes the writer; uncommitted events are discarded. The log stays this process's."""
+        compaction, self._compaction = self._compaction, None
+        if compaction is not None:
+            compaction.close()
         claim, self._claim = self._claim, None
         writer, self._writer = self._writer, None
         if writer is not None:

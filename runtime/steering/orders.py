@@ -45,7 +45,7 @@ class Orders:
     """
 
     def __init__(self, place: Store, log: Store, folder: StateFolder | None = None) -> None:
-        self._place = place
+        self.place = place
         self._log = log
         self._folder = folder
 
@@ -59,7 +59,7 @@ class Orders:
     @property
     def elsewhere(self) -> bool:
         """Whether a look costs a request."""
-        return self._place.directory is None
+        return self.place.directory is None
 
     def asked(self) -> float:
         """When a command was last given on this machine, where a look costs a request."""
@@ -78,8 +78,8 @@ class Orders:
             number = max([handled(log.summary().state), *waiting]) + 1
             data = msgspec.json.encode(msgspec.structs.replace(order, sequence=number))
             try:
-                with writing(self._place.where(_path(number))):
-                    self._place.create(_path(number), data)
+                with writing(self.place.where(_path(number))):
+                    self.place.create(_path(number), data)
             except FileExistsError:
                 continue
             if self._folder is not None:
@@ -98,20 +98,20 @@ class Orders:
         """Removes the commands up to ``handled``: a committed state says that they are carried out."""
         for number in self._numbers():
             if number <= handled:
-                with writing(self._place.where(_path(number))):
-                    self._place.delete(_path(number))
+                with writing(self.place.where(_path(number))):
+                    self.place.delete(_path(number))
 
     def _numbers(self) -> list[int]:
         try:
-            paths = [entry.path for entry in self._place.list(CONTROL)]
+            paths = [entry.path for entry in self.place.list(CONTROL)]
         except OSError as error:
-            raise unreadable(self._place.where(CONTROL), error) from None
+            raise unreadable(self.place.where(CONTROL), error) from None
         return [int(match[1]) for path in paths if (match := _NAME.fullmatch(path))]
 
     def _read(self, number: int) -> Control:
-        where = self._place.where(_path(number))
+        where = self.place.where(_path(number))
         try:
-            return message_of(Control, orjson.loads(self._place.read(_path(number))))
+            return message_of(Control, orjson.loads(self.place.read(_path(number))))
         except StoreUnavailableError as error:
             raise unreadable(where, error) from None
         except (OSError, orjson.JSONDecodeError, ProtocolError) as error:

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from pydantic import ValidationError
 
 from tidemark.protocol.changelog import ChangeLog, layout
-from tidemark.protocol.changelog.models import Commit, Segment, Summary, TableSchema
-from tidemark.protocol.changelog.reader import digest_of
+from tidemark.protocol.changelog.commit_files import digest_of
+from tidemark.protocol.changelog.models import Commit, CompactedCommit, Replacement, Segment, Summary, TableSchema
 from tidemark.protocol.changelog.summaries import advance, with_generations
 from tidemark.protocol.changelog.unreadable import unreadable
 from tidemark.protocol.errors import ChangeLogError
@@ -24,6 +24,9 @@ AT_ONCE = 8
 
 
 _AWAY = "TM-LOG-017"
+
+_TOLD_LATER = ("TM-LOG-002", "TM-LOG-004")
+"""Damage that is found again where all is read in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +51,14 @@ class Checked:
     """What was read.
 
     Attributes:
-        commits: How many there are, the damaged ones among them.
+        commits: How many there are, the damaged ones and those that others stand for among them.
         summaries: Likewise.
         segments: Likewise, as far as commits name them.
         events: Rows of segments that are whole.
         bytes: Of the files of all segments.
         tables: By name of the collection.
-        unnamed: Files that no commit names. Writers that were killed left them; the next one removes them.
+        unnamed: Segments that no commit names. Writers that were killed left them, and the next one removes them; or
+            others stand for them, and they go after their grace.
     """
 
     commits: int = 0
@@ -68,7 +72,7 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A commit's file: its hash and its content, or why it has none."""
+    """A commit's file: its hash and its content, or why it has none. Of compacted ones the last number and hash."""
 
     number: int
     digest: str = ""
@@ -90,6 +94,7 @@ class LogCheck:
 
     def __init__(self, log: ChangeLog) -> None:
         self.checked = Checked()
+        self._log = log
         self._store = log.store
         self._summary = Summary(number=-1, epoch=0, time=log.header.created, next_offset=0)
         self._follows = True  # The summary is that of all commits so far.
@@ -103,14 +108,20 @@ class LogCheck:
         Raises:
             ChangeLogError: ``TM-LOG-017`` the store does not answer, ``TM-LOG-011`` a folder cannot be read.
         """
+        try:
+            self._log.find_replacements()
+        except ChangeLogError as error:
+            if error.code not in _TOLD_LATER:
+                raise
         newest, summaries = self._listed()
         # Of a commit that is lost, later summaries have the schemas.
         for number in sorted(summaries)[-1:]:
             stored = self._stored(number)
             self._schemas |= stored.schemas if isinstance(stored, Summary) else {}
         with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="check") as readers:
-            for first in range(0, newest + 1, AT_ONCE):
-                reads = list(readers.map(self._read, range(first, min(first + AT_ONCE, newest + 1))))
+            files = self._files(newest)
+            for first in range(0, len(files), AT_ONCE):
+                reads = list(readers.map(self._read, files[first : first + AT_ONCE]))
                 looks: list[list[Future[pa.Array[Any]]]] = []
                 for read in reads:
                     self._schemas |= read.commit.schemas if read.commit is not None else {}
@@ -137,13 +148,27 @@ class LogCheck:
                 commits = max(commits, number)
             elif (number := layout.summary_number(name)) is not None:
                 summaries.add(number)
-        # A writer may have come further while it was listed.
-        summaries = {number for number in summaries if number <= commits}
+        # A writer may have come further while it was listed. What was replaced is deleted sooner or later.
+        summaries = {n for n in summaries if n <= commits and ((one := self._replacement(n)) is None or n == one.last)}
         self.checked.commits, self.checked.summaries = commits + 1, len(summaries)
         return commits, summaries
 
+    def _replacement(self, number: int) -> Replacement | None:
+        return self._log.replacement_of(number)
+
+    def _files(self, newest: int) -> list[int | Replacement]:
+        """What has the commits: their own files by number, or what stands for them."""
+        found: list[int | Replacement] = []
+        number = 0
+        while number <= newest:
+            one = self._replacement(number)
+            found.append(number if one is None else one)
+            number = number + 1 if one is None else one.last + 1
+        return found
+
     def _data_files(self, newest: int) -> int:
-        origins = map(layout.segment_origin, self._names(layout.DATA))
+        names = list(self._names(layout.DATA))
+        origins = (layout.segment_origin(name) or layout.joined_segment_origin(name) for name in names)
         return sum(origin is not None and origin[0] <= newest for origin in origins)
 
     def _names(self, folder: str) -> Iterator[str]:
@@ -153,12 +178,15 @@ class LogCheck:
         except OSError as error:
             raise unreadable(self._store.where(folder), error) from None
 
-    def _read(self, number: int) -> _Read:
-        path = f"{layout.COMMITS}/{layout.commit_name(number)}"
+    def _read(self, file: int | Replacement) -> _Read:
+        number, path = (file, _commit_path(file)) if isinstance(file, int) else (file.last, file.path)
         where = self._store.where(path)
         try:
             data = self._store.read(path)
-            commit = Commit.model_validate_json(data)
+            if isinstance(file, Replacement) and digest_of(data) != file.digest:
+                what = f"{where} is damaged: it is not the file that the log names"
+                return _Read(number, error=ChangeLogError("TM-LOG-002", what))
+            commit = (Commit if isinstance(file, int) else CompactedCommit).model_validate_json(data)
         except FileNotFoundError:
             return _Read(number, error=ChangeLogError("TM-LOG-004", f"{where} is missing"))
         except OSError as error:
@@ -167,7 +195,7 @@ class LogCheck:
             return _Read(number, error=ChangeLogError("TM-LOG-002", f"{where} is damaged: {_first(error)}"))
         if commit.number != number:
             return _Read(number, error=ChangeLogError("TM-LOG-002", f"{where} claims to be commit {commit.number}"))
-        return _Read(number, digest_of(data), commit)
+        return _Read(number, commit.last_digest if isinstance(commit, CompactedCommit) else digest_of(data), commit)
 
     def _chain(self, read: _Read, newest: int) -> Iterator[Damage]:
         """Whether a commit is whole, and follows the one before."""
@@ -175,7 +203,7 @@ class LogCheck:
         commit = read.commit
         if commit is None:
             assert read.error is not None, "one of both"
-            later = (self._read(number).commit for number in range(read.number + 1, newest + 1))
+            later = (self._read(file).commit for file in self._files(newest) if _last(file) > read.number)
             end = next((commit.first_offset for commit in later if commit is not None), None)
             start = self._summary.next_offset
             self._follows = False
@@ -219,6 +247,12 @@ class LogCheck:
         inside = inside and bounds["max"].as_py() < commit.next_offset
         if not inside or len(offsets) != count or pc.count_distinct(offsets).as_py() != count:
             yield self._wrong(commit, f"its segments do not hold each of its {count} events once")
+        if isinstance(commit, CompactedCommit):
+            rows: dict[str, int] = {}
+            for segment in commit.segments:
+                rows[segment.collection] = rows.get(segment.collection, 0) + segment.rows
+            if rows != {one.collection: one.rows for one in commit.as_written()}:
+                yield self._wrong(commit, "its commits have other events than its segments")
 
     def _exists(self, segment: Segment) -> bool:
         try:
@@ -253,7 +287,8 @@ class LogCheck:
             return ChangeLogError("TM-LOG-002", f"{where} is damaged: {_first(error)}")
 
     def _wrong(self, commit: Commit, what: str) -> Damage:
-        where = self._store.where(f"{layout.COMMITS}/{layout.commit_name(commit.number)}")
+        one = self._replacement(commit.number)
+        where = self._store.where(_commit_path(commit.number) if one is None else one.path)
         return Damage(ChangeLogError("TM-LOG-002", f"{where} is damaged: {what}"))
 
 
@@ -263,6 +298,14 @@ def _told(where: str, error: OSError) -> ChangeLogError:
     if found.code == _AWAY:
         raise found from None
     return found
+
+
+def _last(file: int | Replacement) -> int:
+    return file if isinstance(file, int) else file.last
+
+
+def _commit_path(number: int) -> str:
+    return f"{layout.COMMITS}/{layout.commit_name(number)}"
 
 
 def _summary_path(number: int) -> str:

@@ -123,7 +123,9 @@ def plan_part(
     way, reason, hit = _way(state, counted, files, types, size, settings)
     # A single task takes backfilled rows as events, since it holds them in memory in any case.
     merged = (
-        sources(files, counted if way == "rewrite" else (), types, start, state.file) if state.key else Sources((), {})
+        sources(files, counted if way == "rewrite" else (), types, start, end, state.file)
+        if state.key
+        else Sources((), {})
     )
     return Part(
         target=target,

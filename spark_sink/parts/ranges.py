@@ -67,6 +67,7 @@ def sources(
     segments: Sequence[Segment],
     types: Sequence[str],
     start: int,
+    end: int,
     file_of: Callable[[Segment], SegmentFile] = SegmentFile.of,
 ) -> Sources:
     """Groups the table's files and the backfilled runs of a part.
@@ -76,6 +77,7 @@ def sources(
         segments: The part's segments.
         types: Spark types of the key's columns.
         start: The smallest offset that counts.
+        end: One past the largest.
         file_of: Gives the file of a segment, from which rows are read.
     """
     groups = file_groups(files)
@@ -95,7 +97,7 @@ def sources(
             ),
         )
         for segment in segments
-        if segment.first_offset >= start
+        if segment.first_offset >= start and segment.last_offset < end
         for index, run in enumerate(segment.runs or ())
     ]
     apart = _apart(runs, groups)

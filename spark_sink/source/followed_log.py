@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from tidemark.protocol.changelog import ChangeLog, Commit, Summary
+from tidemark.protocol.changelog.models import CompactedCommit
 from tidemark.protocol.changelog.summaries import advance
 from tidemark.spark_sink.tables.store_place import StorePlace
 
@@ -58,9 +59,13 @@ class FollowedLog(ChangeLog):
         self._at = Summary(number=-1, epoch=0, time=self.header.created, next_offset=0)
 
     def commit(self, number: int) -> Commit:
+        if self.replacement_of(number) is not None:
+            return super().commit(number)  # Segments of its own commits may be gone.
         kept = self._kept.get(number)
         if kept is None:
             kept = super().commit(number)
+            if isinstance(kept, CompactedCommit):
+                return kept
             if len(self._kept) >= self._commits_kept:
                 del self._kept[next(iter(self._kept))]
             self._kept[number] = kept
@@ -75,8 +80,10 @@ class FollowedLog(ChangeLog):
         following = self.commit_with_offset(end)
         inside = following <= self.latest() and (not end or self.commit(following).first_offset < end)
         if inside and end:
-            return advance(self.summary(following - 1), _cut(self.commit(following), end))
-        number = following if inside else following - 1
+            return advance(self._summary_after(following - 1), _cut(self.commit(following), end))
+        return self._summary_after(following if inside else following - 1)
+
+    def _summary_after(self, number: int) -> Summary:
         if self._at.number != number:
             self._at = self.summary(number)
         return self._at
@@ -91,11 +98,11 @@ class FollowedLog(ChangeLog):
             0 for offset 0, and where the log has no commit that ends there.
         """
         if offset not in self._marks:
-            number = bisect_left(range(self.latest() + 1), offset, key=lambda number: self.commit(number).next_offset)
-            if not offset or number > self.latest() or self.commit(number).next_offset != offset:
+            digest = self.edge_digest(offset) if offset else ""
+            if not digest:
                 return 0
             # Most tables are at one offset, which the next batch moves.
-            self._marks = {offset: int(self.digest(number)[:_MARK_DIGITS], 16)}
+            self._marks = {offset: int(digest[:_MARK_DIGITS], 16)}
         return self._marks[offset]
 
     def cut(self, start: int, limits: Limits, ceiling: int, collection: str) -> int:
@@ -112,21 +119,34 @@ class FollowedLog(ChangeLog):
         """
         events = size = quiet = 0
         position = start
-        for commit in self.commits(self.commit_with_offset(start)):
-            if commit.first_offset >= ceiling:
-                break
-            segments = [s for s in commit.segments if s.collection == collection and s.last_offset >= start]
-            rows, length = sum(s.rows for s in segments), sum(s.uncompressed for s in segments)
-            if events and limits.exceeded_by(events + rows, size + length):
+        commits = self.commits(self.commit_with_offset(start))
+        for end, rows, length in (one for commit in commits for one in _ends(commit, collection, start)):
+            if end > ceiling or (events and limits.exceeded_by(events + rows, size + length)):
                 break
             events, size = events + rows, size + length
-            quiet += not segments
-            position = commit.next_offset
-        return max(position, start) if events or quiet >= limits.quiet else start
+            quiet += not rows
+            position = max(position, end)
+        return position if events or quiet >= limits.quiet else start
+
+
+def _ends(commit: Commit, collection: str, start: int) -> Iterator[tuple[int, int, int]]:
+    """Where a commit ends, or each of those that were compacted, with the events of a collection and their bytes."""
+    segments = [s for s in commit.segments if s.collection == collection and s.last_offset >= start]
+    rows, size = sum(s.rows for s in segments), sum(s.uncompressed for s in segments)
+    if not isinstance(commit, CompactedCommit):
+        yield commit.next_offset, rows, size
+        return
+    place = commit.collections.index(collection) if collection in commit.collections else -1
+    for edge in commit.edges:
+        if edge.next_offset > start:
+            found = edge.rows.get(place, 0)
+            yield edge.next_offset, found, size * found // rows if rows else 0
 
 
 def _cut(commit: Commit, end: int) -> Commit:
     """A commit, with what was known of its generations before the event at an offset."""
+    if isinstance(commit, CompactedCommit):
+        return commit.up_to(end)
     begun = [one for one in commit.generations if one.begin < end or one.number == 1]
     segments = [one for one in commit.segments if one.generation is not None or one.first_offset < end]
     stated = [one if one.whole is None or one.whole <= end else one.model_copy(update={"whole": None}) for one in begun]

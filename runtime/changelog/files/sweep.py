@@ -9,6 +9,7 @@ from tidemark.protocol.changelog import layout
 from tidemark.protocol.changelog.models import Summary
 from tidemark.protocol.store import Store
 from tidemark.protocol.store.local import DirectoryStore
+from tidemark.runtime.changelog.compaction.leftovers import unnamed_segments
 from tidemark.runtime.changelog.files.failures import writing
 
 logger = logging.getLogger(__name__)
@@ -24,7 +25,15 @@ def sweep(store: Store, summary: Summary) -> None:
         ChangeLogError: ``TM-LOG-008`` a file cannot be listed or deleted.
     """
     with writing():
-        leftovers = [path for path in _segments(store, summary) if _is_orphan(path.rpartition("/")[2], summary)]
+        leftovers, compacted = [], []
+        for path in _segments(store, summary):
+            name = path.rpartition("/")[2]
+            if _is_orphan(name, summary):
+                leftovers.append(path)
+            elif _was_joined_before(name, summary):
+                compacted.append(path)
+        if compacted:
+            leftovers += unnamed_segments(store, compacted)
         for path in leftovers:
             store.delete(path)
         removed = len(leftovers)
@@ -49,6 +58,11 @@ def _segments(store: Store, summary: Summary) -> Iterator[str]:
     for collection in sorted({schema.collection for schema in summary.schemas.values()}):
         after = layout.segment_path(collection, first, 0, 0)
         yield from (entry.path for entry in store.list(after.rpartition("/")[0], after=after))
+
+
+def _was_joined_before(name: str, summary: Summary) -> bool:
+    origin = layout.joined_segment_origin(name)
+    return origin is not None and origin[1] < summary.epoch
 
 
 def _is_orphan(name: str, summary: Summary) -> bool:

@@ -33,6 +33,10 @@ class Table:
     files: list[tuple[DataFile, KeyBounds]]
 
 
+END = 10**9
+"""Beyond all offsets."""
+
+
 def random_table(chance: random.Random, count: int) -> Table:
     keys: dict[str, list[Key]] = {}
     files = []
@@ -117,7 +121,7 @@ def test_sources_are_apart_and_nothing_is_lost_or_taken_twice(seed: int, files: 
         for run in segment.runs or ():
             _runs[segment.path, run.first_offset] = (place(run.first), place(run.last))
 
-    found = sources(table.files, listed, TYPES, start)
+    found = sources(table.files, listed, TYPES, start, END)
 
     assert_apart(found.groups, table.keys)
     joined = joined_runs(found.groups)
@@ -169,7 +173,7 @@ def test_backfilled_rows_in_key_order_are_all_sources(seed: int) -> None:
         )  # fmt: skip
     chance.shuffle(segments)
 
-    found = sources([], segments, TYPES, 0)
+    found = sources([], segments, TYPES, 0, END)
 
     assert found.copied.keys() == {segment.path for segment in segments}
     assert len(found.groups) == len(segments)

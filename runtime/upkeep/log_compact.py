@@ -1,0 +1,92 @@
+"""Compacts the log of a capture at once: itself, or by asking the capture that runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from tidemark.protocol.capture_file import CaptureFile
+from tidemark.protocol.changelog import ChangeLog
+from tidemark.protocol.errors import ChangeLogError
+from tidemark.runtime.changelog.compaction.compaction import Compaction
+from tidemark.runtime.changelog.compaction.request import CompactionRequest
+from tidemark.runtime.changelog.compaction.runs import EVERYTHING
+from tidemark.runtime.progress.liveness import liveness
+from tidemark.runtime.progress.state_folder import StateFolder
+from tidemark.runtime.progress.status_file import read_status
+from tidemark.runtime.sessions.known_log import KnownLog
+from tidemark.runtime.sessions.owned_log import OwnedLog
+from tidemark.runtime.steering.orders import Orders
+
+_OWNED = ("TM-LOG-006", "TM-LOG-015")
+"""Another process writes the log."""
+
+_LOOK_SECONDS = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """How a log is now.
+
+    Attributes:
+        place: Of the log.
+        newest: The number of its newest commit.
+        commits: How many commits others stand for.
+        new: How many of them did not before.
+        files: How many files of commits a reader of all reads.
+    """
+
+    place: str
+    newest: int
+    commits: int
+    new: int
+    files: int
+
+
+def compact_log(file: CaptureFile, tell: Callable[[ChangeLogError], None]) -> Compacted:
+    """Compacts all that can be, and deletes what was replaced for longer than the grace.
+
+    Args:
+        file: Of the capture.
+        tell: Is called with damage because of which commits stay as they are.
+
+    Raises:
+        ChangeLogError: There is no log, or it cannot be read or written.
+    """
+    store, folder = file.log_store(), StateFolder.of_file(file.path)
+    before = _replaced(ChangeLog(store))
+    grace = timedelta(seconds=file.compact.grace)
+    try:
+        with OwnedLog(store, file.capture, folder, KnownLog(file.path)) as log:
+            writer = log.writer()
+
+            def commit() -> None:
+                writer.commit(writer.begin(), writer.state, 0)
+
+            Compaction(writer, grace, commit, tell).once(EVERYTHING)
+    except ChangeLogError as error:
+        if error.code not in _OWNED:
+            raise
+        _ask(file, folder)
+    now = ChangeLog(store)
+    newest, replaced = now.summary().number, _replaced(now)
+    files = newest + 1 - replaced + len(now.replacements)
+    return Compacted(store.place, newest, replaced, replaced - before, files)
+
+
+def _replaced(log: ChangeLog) -> int:
+    log.summary()
+    return sum(one.last - one.first + 1 for one in log.replacements)
+
+
+def _ask(file: CaptureFile, folder: StateFolder) -> None:
+    """Asks the capture, and waits until it has done it, for as long as it runs."""
+    store = file.log_store()
+    request = CompactionRequest(Orders.of(folder, store).place)
+    request.give()
+    while request.waits():
+        if not liveness(read_status(folder, store)).running:
+            raise ChangeLogError("TM-LOG-006", f"the capture that wrote {store.place} has ended before it compacted it")
+        time.sleep(_LOOK_SECONDS)

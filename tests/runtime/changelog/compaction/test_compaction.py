@@ -1,0 +1,105 @@
+"""A log that is compacted says what it said before, to everybody who reads it."""
+
+from __future__ import annotations
+
+import random
+from datetime import timedelta
+from itertools import zip_longest
+from pathlib import Path
+
+import pytest
+
+from tests.runtime.changelog.compaction.logs import SMALL, Positions, answers, compact, write
+from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, data_files, named_files, order
+from tests.servers.object_store import S3Server
+from tidemark.protocol.changelog import ChangeLog, layout
+from tidemark.protocol.store import Store
+from tidemark.protocol.store.local import DirectoryStore
+from tidemark.runtime.changelog.writer import LogWriter
+from tidemark.runtime.upkeep.log_check import LogCheck
+from tidemark.spark_sink.source.followed_log import FollowedLog
+from tidemark.spark_sink.tables.store_place import StorePlace
+
+
+@pytest.fixture(params=["directory", "bucket"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> StorePlace:
+    if request.param == "directory":
+        return StorePlace.of(tmp_path / "log")
+    server: S3Server = request.getfixturevalue("s3")
+    return StorePlace(f"s3://{server.bucket()}/log", server.settings)
+
+
+@pytest.fixture
+def log_store(place: StorePlace) -> Store:
+    return place.store
+
+
+def assert_same(found: list[tuple[str, object]], expected: list[tuple[str, object]]) -> None:
+    for one, other in zip_longest(found, expected):
+        assert one == other
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whoever_reads_it_finds_the_same(place: StorePlace, seed: int) -> None:
+    chance = random.Random(seed)
+    compacted = 0
+    for start in range(3):
+        with LogWriter.open(place.store, "shop") as log:
+            write(log, chance, 45)
+            before = FollowedLog(place)
+            at = Positions.of(before)
+            expected = list(answers(place, at))
+            old = FollowedLog(place)
+            assert_same(list(answers(place, at, old)), expected)
+            compacted += compact(log, grace=timedelta(hours=start % 2))
+            assert_same(list(answers(place, at)), expected)
+            # Who read it before, and has its commits in memory, goes on.
+            for follower in (old, before):
+                assert follower.summary() == FollowedLog(place).summary()
+                assert follower.summary().state == log.state
+                assert_same(list(answers(place, at, follower)), expected)
+    assert compacted > 60
+    assert ChangeLog(place.store).replacements or ChangeLog(place.store).summary().replacements
+
+
+def test_files_become_few_and_no_other_is_left(log_store: Store) -> None:
+    chance = random.Random(7)
+    with LogWriter.open(log_store, "shop") as log:
+        write(log, chance, 120)
+        before = len(data_files(log_store))
+        compact(log)
+    names = [entry.path for entry in log_store.list(layout.COMMITS)]
+    assert data_files(log_store) == named_files(log_store)
+    assert len(data_files(log_store)) < before / 2
+    assert len(names) < 60
+    assert list(LogCheck(ChangeLog(log_store)).damages()) == []
+
+
+def test_what_was_replaced_stays_for_the_grace(log_store: Store) -> None:
+    with LogWriter.open(log_store, "shop") as log:
+        write(log, random.Random(3), 60)
+        files = data_files(log_store)
+        assert compact(log, grace=timedelta(hours=1))
+        assert files <= data_files(log_store)
+        compact(log)
+        assert data_files(log_store) == named_files(log_store)
+
+
+def test_ranges_that_were_compacted_are_compacted_again(tmp_path: Path) -> None:
+    store = DirectoryStore(tmp_path / "log")
+    with LogWriter.open(store, "shop") as log:
+        for _ in range(6):
+            write_plain(log, 12)
+            compact(log)
+        found = ChangeLog(store)
+        found.summary()
+        assert max(one.last - one.first for one in found.replacements) > SMALL.new
+    assert list(LogCheck(ChangeLog(store)).damages()) == []
+
+
+def write_plain(log: LogWriter, commits: int) -> None:
+    orders = log.bind(ORDERS, ORDER_SCHEMA, ["id"])
+    for number in range(commits):
+        batch = log.begin()
+        batch.add(orders, [order(number)])
+        log.commit(batch, {"n": log.summary.number}, 1)
