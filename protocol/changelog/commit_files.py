@@ -80,7 +80,12 @@ class CommitFiles:
         number = self._listed() if known is None else known
         while self.exists(number + 1):
             number += 1
-        return self._listed() if self._has_gap(number) else number
+        if not self._has_gap(number):
+            return number
+        listed = self._listed()
+        if listed <= number:  # The newest commits are never replaced.
+            raise self._missing(number + 1)
+        return listed
 
     def exists(self, number: int) -> bool:
         """Whether a commit has a file of its own."""

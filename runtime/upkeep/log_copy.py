@@ -12,7 +12,7 @@ from functools import partial
 
 from tidemark.protocol.changelog import ChangeLog, layout
 from tidemark.protocol.changelog.known_tables import FILE as KNOWN_TABLES
-from tidemark.protocol.changelog.models import Commit, Segment
+from tidemark.protocol.changelog.models import Commit, CompactedCommit, Segment
 from tidemark.protocol.changelog.unreadable import unreadable
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.store import Store
@@ -41,23 +41,51 @@ def copy_log(log: ChangeLog, to: Store, tell: Callable[[Commit, int], None]) -> 
             ``ChangeLog``: a log that is damaged is copied up to there.
     """
     newest = log.latest()
+    log.find_replacements()
     copied = _copied(log, to)
     if copied > newest:
         raise ChangeLogError("TM-LOG-016", f"{to.place} has later commits than {log.store.place}: {copied}")
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="copy") as workers:
-        for number in range(copied + 1, newest + 1):
-            commit = log.commit(number)
-            sizes = list(workers.map(partial(_copy_segment, log.store, to), commit.segments))
-            with writing():
-                to.sync([segment.path for segment in commit.segments])
-            _copy(log, to, f"{layout.COMMITS}/{layout.commit_name(number)}")
-            if number % layout.SUMMARY_EVERY == 0:
-                _copy(log, to, f"{layout.COMMITS}/{layout.summary_name(number)}")
-            tell(commit, sum(sizes))
+        for one in log.replacements:
+            if one.first <= copied:  # They were compacted since, and perhaps again.
+                _copy_commit(log, to, log.commit(one.first), workers)
+        if log.replacements and newest > copied:
+            # It says which commits the copy need not have, also while it has only some of the others.
+            path = f"{layout.COMMITS}/{layout.summary_name(newest)}"
+            with writing(to.where(path)):
+                to.replace(path, log.summary(newest).model_dump_json().encode())
+        known = log.replacements
+        for commit in log.commits(copied + 1, newest):
+            try:
+                size = 0 if log.replacements != known else _copy_commit(log, to, commit, workers)
+            except ChangeLogError as error:
+                if error.code != "TM-LOG-009":
+                    raise
+                log.find_replacements()  # Its segments may be gone, and others stand for them.
+                if log.replacements == known:
+                    raise
+            if log.replacements != known:
+                return copy_log(log, to, tell)  # It goes on from here, with what stands for commits by now.
+            tell(commit, size)
     if log.store.exists(KNOWN_TABLES):
         with writing(to.where(KNOWN_TABLES)):
             to.replace(KNOWN_TABLES, log.store.read(KNOWN_TABLES))
     return newest
+
+
+def _copy_commit(log: ChangeLog, to: Store, commit: Commit, workers: ThreadPoolExecutor) -> int:
+    """Copies a commit after its segments, and its summary. Returns the bytes of the segments that were copied."""
+    sizes = list(workers.map(partial(_copy_segment, log.store, to), commit.segments))
+    with writing():
+        to.sync([segment.path for segment in commit.segments])
+    one = log.replacement_of(commit.number) if isinstance(commit, CompactedCommit) else None
+    if one is None:
+        _copy(log, to, f"{layout.COMMITS}/{layout.commit_name(commit.number)}")
+    if one is not None or commit.number % layout.SUMMARY_EVERY == 0:
+        _copy(log, to, f"{layout.COMMITS}/{layout.summary_name(commit.number)}")
+    if one is not None:
+        _copy(log, to, one.path)
+    return sum(sizes)
 
 
 def _copied(log: ChangeLog, to: Store) -> int:
@@ -73,8 +101,16 @@ def _copied(log: ChangeLog, to: Store) -> int:
         return -1
     if copy.header.log_id != log.header.log_id:
         raise ChangeLogError("TM-LOG-016", f"{to.place} is another change log: {copy.header.log_id}")
+    if copy.header != log.header:  # A later version has made it one of its own.
+        with writing(to.where(layout.HEADER)):
+            to.replace(layout.HEADER, log.store.read(layout.HEADER))
     newest = copy.latest()
-    if newest >= 0 and copy.digest(newest) != log.digest(newest):
+    end = copy.commit(newest).next_offset if newest >= 0 else 0
+    is_compacted = newest >= 0 and log.replacement_of(newest) is not None
+    ours, theirs = (
+        (copy.edge_digest(end), log.edge_digest(end)) if is_compacted else (copy.digest(newest), log.digest(newest))
+    )
+    if newest >= 0 and ours != theirs:
         raise ChangeLogError("TM-LOG-016", f"{to.place} has another commit {newest} than {log.store.place}")
     return newest
 

@@ -105,7 +105,8 @@ class _Keeping:
         if not self._settings.available_now:
             self._care.revive()
         pending, active = self._pending, self._care.active
-        if pending is None or not all(pending.reaches_back(w.target.collection, w.complete_to) for w in active):
+        reaches = pending is not None and all(pending.reaches_back(w.target.collection, w.complete_to) for w in active)
+        if pending is None or pending.is_outdated or not reaches:
             pending = Pending(self._log, min((ward.complete_to for ward in active), default=self._log.end()))
         pending.follow()
         self._pending = pending

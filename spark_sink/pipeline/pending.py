@@ -26,8 +26,17 @@ class Pending:
         self.start = start
         self.end = start
         self._log = log
+        self._replacements = {one.path for one in log.replacements}
         self._segments: dict[str, list[Committed]] = {}
         self._dropped: dict[str, int] = {}
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether other files stand for commits that it has read: the segments that it knows may be gone."""
+        return any(
+            one.path not in self._replacements and self.start < one.next_offset and one.first_offset < self.end
+            for one in self._log.replacements
+        )
 
     def follow(self) -> None:
         """Reads the commits that are new.

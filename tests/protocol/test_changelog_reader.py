@@ -23,7 +23,7 @@ from tidemark.protocol.changelog import (
     TableSchema,
     layout,
 )
-from tidemark.protocol.changelog.models import FORMAT_VERSION
+from tidemark.protocol.changelog.models import FORMAT_VERSION, Summary
 from tidemark.protocol.changelog.summaries import advance
 from tidemark.protocol.errors import ChangeLogError
 
@@ -265,7 +265,8 @@ def test_a_gap_behind_the_newest_commit_that_is_known_is_no_end(tmp_path: Path, 
 @pytest.mark.parametrize(("missing", "summary"), [(120, 100), (350, 300), (2000, 1500)])
 def test_a_summary_tells_of_a_long_gap(tmp_path: Path, missing: int, summary: int) -> None:
     logs = log_with_a_gap(tmp_path / "log", missing, following=1)
-    (tmp_path / "log" / "commits" / layout.summary_name(summary)).write_text("{}")
+    later = Summary(number=summary, epoch=1, time=NOW, next_offset=summary)
+    (tmp_path / "log" / "commits" / layout.summary_name(summary)).write_text(later.model_dump_json())
 
     for log in logs:
         error = error_of(log.latest)

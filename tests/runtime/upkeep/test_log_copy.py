@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.runtime.changelog.compaction.logs import compact
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, order, stored
 from tests.servers.object_store import S3Server
 from tests.warm_process import run_to_its_end
@@ -67,6 +68,46 @@ def test_a_copy_is_whole_and_is_brought_up_to_date(root: Path, place: Store) -> 
     with pytest.raises(ChangeLogError) as caught:
         copy_log(ChangeLog(root), place, quietly)
     assert caught.value.code == "TM-LOG-016"
+
+
+def test_a_copy_of_a_log_that_is_compacted_meanwhile(tmp_path: Path, place: Store) -> None:
+    log_of = DirectoryStore(tmp_path / "compacted")
+    with LogWriter.open(log_of, "shop") as log:
+        commit(log, 40)
+        copied: list[int] = []
+
+        def tell(one: Commit, _: int) -> None:
+            copied.append(one.number)
+            if one.number == 15:
+                assert compact(log) > 25  # The segments of what is copied next are gone.
+
+        assert copy_log(ChangeLog(log_of), place, tell) > 40
+        assert sorted(copied) == copied
+        assert stored(place) == stored(log_of)
+        commit(log, 30)
+        assert compact(log) > 20
+        commit(log, 3)
+        assert copy_log(ChangeLog(log_of), place, quietly) == log.summary.number
+    assert [*LogCheck(ChangeLog(place)).damages()] == []
+    assert ChangeLog(place).summary() == ChangeLog(log_of).summary()
+    assert stored(place) == stored(log_of)
+
+
+def test_a_copy_of_a_compacted_log_is_whole_at_any_moment(tmp_path: Path, place: Store) -> None:
+    root = tmp_path / "compacted"
+    with LogWriter.open(root, "shop") as log:
+        commit(log, 60)
+        compact(log)
+        commit(log, 5)
+    copied: list[int] = []
+
+    def tell(_: Commit, __: int) -> None:
+        copied.append(len(stored(place)))
+        assert ChangeLog(place).end() <= copied[-1]
+
+    copy_log(ChangeLog(root), place, tell)
+    assert copied == sorted(copied)
+    assert stored(place) == stored(root)
 
 
 class Interrupted(Exception):
