@@ -132,7 +132,7 @@ class DirectoryStore(Store):
 
     def upload(self, path: str) -> Upload:
         self._make_folder(path)
-        return _FileUpload(self.where(path))
+        return FileUpload(self.where(path))
 
     def sync(self, paths: Collection[str]) -> None:
         folders = {_folder(path) for path in paths}
@@ -187,7 +187,9 @@ class DirectoryStore(Store):
                 _sync(str(folder.parent))
 
 
-class _FileUpload(Upload):
+class FileUpload(Upload):
+    """A file of a directory that is being written."""
+
     def __init__(self, path: str) -> None:
         self._path = path
         self._file = open(path, "xb", buffering=0)  # noqa: PTH123, SIM115
@@ -207,8 +209,12 @@ class _FileUpload(Upload):
             self._file.close()
         return self._size
 
-    def discard(self) -> None:
+    def close(self) -> None:
+        """Leaves the file as it is."""
         self._file.close()
+
+    def discard(self) -> None:
+        self.close()
         with suppress(FileNotFoundError):
             os.unlink(self._path)  # noqa: PTH108
 

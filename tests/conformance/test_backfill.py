@@ -22,7 +22,8 @@ def test_a_backfill_and_the_log_after_it(engine: Engine) -> None:
     engine.users()
     with engine.capture(engine.bindings("users"), backfill={"chunk_rows": 100}) as capture:
         capture.until(Session.done)
-        assert snapshot_ids(capture.documents) == list(range(1, 1001))
+        # Where a reader is free, what is left of a table is divided: then it does not come in the order of its keys.
+        assert sorted(snapshot_ids(capture.documents)) == list(range(1, 1001))
         first = capture.documents[0][1]
         source = first["_meta"]["source"]
         assert first == {"_meta": {"op": "c", "source": source}, "id": 1, "name": "name 1"}

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.examples import sample
 from tests.runtime.changelog.compaction.logs import SMALL, Positions, answers, compact, write
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, data_files, named_files, order
 from tests.servers.object_store import S3Server
@@ -39,11 +40,11 @@ def assert_same(found: list[tuple[str, object]], expected: list[tuple[str, objec
         assert one == other
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(sample(1, 8)))
 def test_whoever_reads_it_finds_the_same(place: StorePlace, seed: int) -> None:
     chance = random.Random(seed)
     compacted = 0
-    for start in range(3):
+    for start in range(2):
         with LogWriter.open(place.store, "shop") as log:
             write(log, chance, 45)
             before = FollowedLog(place)
@@ -58,7 +59,7 @@ def test_whoever_reads_it_finds_the_same(place: StorePlace, seed: int) -> None:
                 assert follower.summary() == FollowedLog(place).summary()
                 assert follower.summary().state == log.state
                 assert_same(list(answers(place, at, follower)), expected)
-    assert compacted > 60
+    assert compacted > 40
     assert ChangeLog(place.store).replacements or ChangeLog(place.store).summary().replacements
 
 

@@ -1,0 +1,109 @@
+"""Whoever compacts a log may be killed at any moment: nothing is lost or doubled, and nothing is left for good."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+import sys
+import time
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.examples import sample
+from tests.runtime.changelog.compaction.dying_store import Died, DyingStore
+from tests.runtime.changelog.compaction.logs import compact, write
+from tests.runtime.changelog.shop import ORDERS, data_files, named_files, stored
+from tests.runtime.changelog.writers import lines, place_of
+from tests.servers.object_store import S3Server
+from tidemark.protocol.changelog import ChangeLog
+from tidemark.protocol.store import Store
+from tidemark.protocol.store.local import DirectoryStore
+from tidemark.runtime.changelog.writer import LogWriter
+from tidemark.runtime.upkeep.log_check import LogCheck
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log with commits that were compacted, long enough ago, and others that were not."""
+    root = tmp_path_factory.mktemp("prepared") / "log"
+    chance = random.Random(5)
+    with LogWriter.open(root, "shop") as log:
+        for grace in (timedelta(), timedelta(hours=1), timedelta(hours=1)):
+            write(log, chance, 25)
+            compact(log, grace=grace)
+        write(log, chance, 20)
+    return root
+
+
+def died(root: Path, at: int, *, after: bool) -> int | None:
+    """Compacts a log and dies of it. Returns how many changes it made where it lived."""
+    store = DyingStore(root, at, after=after)
+    log = None
+    try:
+        log = LogWriter.open(store, "shop")
+        compact(log)
+    except Died:
+        assert store.died
+    else:
+        return store.changes
+    finally:
+        if log is not None and log.lock is not None:
+            log.lock.release()  # As the kernel does.
+    return None
+
+
+def test_at_each_change_that_it_makes(prepared: Path, tmp_path: Path) -> None:
+    expected = {name: stored(prepared, name) for name in (ORDERS, "public/items")}
+    all_of_them = died(shutil.copytree(prepared, tmp_path / "whole"), 10**9, after=False)
+    assert all_of_them is not None and all_of_them > 40
+    for at in sorted(random.Random(at_random()).sample(range(all_of_them), sample(4, all_of_them))):
+        root = shutil.copytree(prepared, tmp_path / str(at))
+        assert died(root, at, after=at % 2 == 1) is None
+        assert {name: stored(root, name) for name in expected} == expected, at
+        with LogWriter.open(root, "shop") as log:
+            write(log, random.Random(at), 15)
+            compact(log)
+        assert {name: stored(root, name)[: len(rows)] for name, rows in expected.items()} == expected
+        assert [*LogCheck(ChangeLog(root)).damages()] == []
+        assert data_files(root) == named_files(root), at
+        shutil.rmtree(root)
+
+
+def at_random() -> int:
+    return random.randrange(2**32)
+
+
+@pytest.fixture(params=["directory", "bucket"])
+def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    if request.param == "directory":
+        return DirectoryStore(tmp_path / "log")
+    s3: S3Server = request.getfixturevalue("s3")
+    for name, value in s3.variables.items():
+        monkeypatch.setenv(name, value)
+    return s3.place()
+
+
+@pytest.mark.slow
+def test_at_random_moments(store: Store) -> None:
+    rng, acknowledged = random.Random(7), 0
+    for kill in range(sample(2, 12)):
+        command = [sys.executable, "-m", "tests.runtime.changelog.compaction.compacting_process"]
+        with subprocess.Popen([*command, place_of(store), str(kill)], stdout=subprocess.PIPE, text=True) as process:
+            output = lines(process)
+            assert next(output) == ["open"]
+            for _ in range(rng.randrange(12, 40)):
+                acknowledged = int(next(output)[2])
+            time.sleep(rng.uniform(0, 0.1))  # Into the middle of whatever it does.
+            process.kill()
+            acknowledged = max([acknowledged, *(int(words[2]) for words in output)])
+    with LogWriter.open(store, "shop") as log:
+        ids = list(range(log.state["next"]))
+        assert len(ids) >= acknowledged
+        assert [event["id"] for event in stored(store)] == ids
+        compact(log)
+    assert ChangeLog(store).summary().replacements
+    assert [event["id"] for event in stored(store)] == ids
+    assert [*LogCheck(ChangeLog(store)).damages()] == []
