@@ -71,8 +71,9 @@ class Positions:
     times: list[Any]
 
     @classmethod
-    def of(cls, log: ChangeLog) -> Positions:
-        commits = list(log.commits())
+    def of(cls, log: ChangeLog, every: int) -> Positions:
+        """Of every so-manieth commit, the last among them."""
+        commits = list(log.commits())[::-1][::every]
         return cls(sorted({one.next_offset for one in commits}), [one.time for one in commits])
 
 

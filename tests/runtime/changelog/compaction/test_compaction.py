@@ -40,15 +40,15 @@ def assert_same(found: list[tuple[str, object]], expected: list[tuple[str, objec
         assert one == other
 
 
-@pytest.mark.parametrize("seed", range(sample(1, 8)))
+@pytest.mark.parametrize("seed", range(sample(8, 2)))
 def test_whoever_reads_it_finds_the_same(place: StorePlace, seed: int) -> None:
     chance = random.Random(seed)
     compacted = 0
-    for start in range(2):
+    for start in range(2 if place.directory else 1):
         with LogWriter.open(place.store, "shop") as log:
             write(log, chance, 45)
             before = FollowedLog(place)
-            at = Positions.of(before)
+            at = Positions.of(before, every=1 if place.directory else 20)
             expected = list(answers(place, at))
             old = FollowedLog(place)
             assert_same(list(answers(place, at, old)), expected)
@@ -59,7 +59,7 @@ def test_whoever_reads_it_finds_the_same(place: StorePlace, seed: int) -> None:
                 assert follower.summary() == FollowedLog(place).summary()
                 assert follower.summary().state == log.state
                 assert_same(list(answers(place, at, follower)), expected)
-    assert compacted > 40
+    assert compacted > 20
     assert ChangeLog(place.store).replacements or ChangeLog(place.store).summary().replacements
 
 
