@@ -41,6 +41,7 @@ _LATER = (
     "tidemark.captures.process.connector",
     "tidemark.captures.process.plan",
     "tidemark.captures.process.session",
+    "tidemark.runtime.cli",
     "tidemark.runtime.progress.live",
     "tidemark.runtime.sessions.owned_log",
     "tidemark.runtime.sessions.supervisor",

@@ -16,6 +16,7 @@ from tidemark.captures.scheduling.state import CaptureState
 from tidemark.captures.server.table_database import Database
 from tidemark.captures.tables.collection import check_keys, check_state_keys
 from tidemark.protocol.codec import encode, request_of
+from tidemark.protocol.cycles import collect_rarely
 from tidemark.protocol.environment import STOP_WHEN_CAUGHT_UP, is_on
 from tidemark.protocol.errors import ConnectorError
 from tidemark.protocol.logs import CONTROL
@@ -39,6 +40,7 @@ def run_session(database: Database, fields: Any, requests: RequestLines, output:
     request = request_of("open", fields)
     assert isinstance(request, Open)
     database.source()  # Forks have what was imported before.
+    collect_rarely()
     with forked_readers():
         _capture(database, request, requests, output)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from tidemark.protocol.cycles import collect_rarely
+from tidemark.protocol.cycles import collect_never
 
 if TYPE_CHECKING:
     from tidemark.captures.server.table_database import Database
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def run() -> NoReturn:
     """Runs the connector, and ends the process with its exit status."""
-    collect_rarely()  # First: searches for cycles were a fifth of the time of the imports.
+    collect_never()  # First: searches for cycles were a fifth of the time of the imports.
     from tidemark.captures.process.connector import leave, main
 
     leave(main(_database, Path(__file__).parent))
