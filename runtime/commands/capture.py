@@ -212,7 +212,10 @@ def _prepare(
     Args:
         opens: The capture is opened at once: its process starts already.
     """
-    preparation.begin("spec", "discover", "validate")
+    preparation.begin("spec", "discover")
+    if opens:
+        preparation.begin_session()  # Early, because it imports the most.
+    preparation.begin("validate")
     spec, discovered = preparation.discover()
     selection = preparation.select(spec, discovered)
     if opens:

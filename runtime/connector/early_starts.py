@@ -30,7 +30,9 @@ class EarlyStarts:
         return self._connector.kind
 
     def begin(self, environment: Mapping[str, str], *, session: str = "") -> None:
-        """Starts a process for a later ``start`` with the same arguments. Raises as ``start``."""
+        """Starts a process for a later ``start`` with the same arguments, unless there is one. Raises as ``start``."""
+        if any((begun_with, begun_for) == (environment, session) for begun_with, begun_for, _ in self._early):
+            return
         self._early.append((environment, session, self._connector.start(environment, session=session)))
 
     def start(self, environment: Mapping[str, str], *, session: str = "") -> RunningConnector:

@@ -159,9 +159,15 @@ class Preparation:
         for kind in kinds:
             self.connector.begin(self._caller.environment(kind))
 
-    def begin_session(self, tables: Sequence[SelectedTable]) -> None:
-        """Starts the process that will be opened for these tables. Raises as ``Caller``."""
-        self.connector.begin(self._of_session(tables), session=self._file.log_store().identity)
+    def begin_session(self, tables: Sequence[SelectedTable] | None = None) -> None:
+        """Starts the process that will be opened, unless it was started already. Raises as ``Caller``.
+
+        Args:
+            tables: Those that are captured; by default what the capture file says of them is all that is known.
+        """
+        given = [entry.text_columns for entry in self._file.tables or []]
+        texts = given if tables is None else [table.text for table in tables]
+        self.connector.begin(self._of_session(texts), session=self._file.log_store().identity)
 
     def discover(self) -> tuple[SpecResponse, list[DiscoveredBinding]]:
         """What the connector is and which tables it finds.
@@ -195,7 +201,7 @@ class Preparation:
         version = hashlib.sha256(orjson.dumps(names, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
         return PreparedCapture(
             self.connector,
-            self._of_session(settled),
+            self._of_session([table.text for table in settled]),
             self.redactor,
             self._capture(settled),
             settled,
@@ -209,11 +215,14 @@ class Preparation:
         """Lets the connector create what it needs at the source. Returns its description, and its change of state."""
         return self._caller.apply(prepared.spec, prepared.version)
 
-    def _of_session(self, tables: Sequence[SelectedTable]) -> dict[str, str]:
-        """Variables for the process that is opened."""
-        # A column that is kept as text has the text that a document has, and not every value of a batch has that.
-        batches = "" if any(table.text for table in tables) else ARROW
-        return {BATCHES: batches, **self.environment, REQUEST: "open"}
+    def _of_session(self, texts: Sequence[Sequence[str]]) -> dict[str, str]:
+        """Variables for the process that is opened.
+
+        Args:
+            texts: Of each table the columns that are kept as text.
+        """
+        # Such a column has the text that a document has, and not every value of a batch has that.
+        return {BATCHES: "" if any(texts) else ARROW, **self.environment, REQUEST: "open"}
 
     def _capture(self, tables: list[SelectedTable]) -> CaptureSpec:
         return CaptureSpec(

@@ -60,3 +60,11 @@ def test_a_process_that_nobody_needs_is_ended(early: EarlyStarts, tmp_path: Path
         assert is_running(begun)
     assert not is_running(begun)
     assert said_by(early.start({})) != begun
+
+
+def test_one_process_is_begun_with_the_same_arguments(early: EarlyStarts, tmp_path: Path) -> None:
+    with early:
+        early.begin({"A": "1"}, session="s")
+        early.begin({"A": "1"}, session="s")
+        early.begin({"A": "1"})
+        assert len(started(tmp_path, 2)) == 2
