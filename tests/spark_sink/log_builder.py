@@ -26,6 +26,9 @@ from tidemark.protocol.changelog import (
 )
 from tidemark.protocol.changelog.models import META_COLUMNS
 from tidemark.protocol.changelog.summaries import advance
+from tidemark.runtime.changelog.compaction.compaction import Compaction
+from tidemark.runtime.changelog.compaction.runs import RunLimits
+from tidemark.runtime.changelog.writer import LogWriter
 from tidemark.spark_sink.tables.column_types import arrow_schema
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -73,6 +76,7 @@ class LogBuilder:
         self._shown_from: dict[tuple[str, int], int] = {}
         self._to_state: list[Generation] = []
         self.number = 0
+        self.epoch = 1
         self.offset = 0
         self.events: list[tuple[int, Event]] = []
         (root / layout.COMMITS).mkdir(parents=True)
@@ -145,6 +149,24 @@ class LogBuilder:
         self.change_schema(new)
         return self.commit(announced=new)
 
+    def compact(self) -> int:
+        """Compacts all but the newest commit, and deletes what was replaced. Returns how many commits were compacted.
+
+        It is the runtime's own compaction, whose writer begins with a commit of its own.
+        """
+        with LogWriter.open(self.root, "test") as log:
+
+            def commit() -> None:
+                log.commit(log.begin(), log.state, 0)
+
+            damaged: list[object] = []
+            compaction = Compaction(log, timedelta(), commit, damaged.append)
+            compaction.once(RunLimits(due=2, least=2, recent=1, tier=3))
+            self._summary = log.summary
+        assert not damaged
+        self.number, self.epoch = self._summary.number + 1, self._summary.epoch
+        return compaction.compacted
+
     def _state(self, generation: Generation) -> None:
         self._stated[generation.collection] = generation
         self._to_state.append(generation)
@@ -202,7 +224,7 @@ class LogBuilder:
             used[announced.fingerprint] = announced
         commit = Commit(
             number=self.number,
-            epoch=1,
+            epoch=self.epoch,
             time=time,
             first_offset=first,
             next_offset=self.offset,
@@ -229,7 +251,7 @@ class LogBuilder:
     def _segment(self, index: int, table: str, pairs: Sequence[tuple[int, Event]], time: datetime) -> Segment:
         of = self.schemas[table]
         own = {column.name: column.type for column in of.columns}
-        path = layout.segment_path(table, self.number, 1, index)
+        path = layout.segment_path(table, self.number, self.epoch, index)
         (self.root / path).parent.mkdir(parents=True, exist_ok=True)
         rows = [
             {

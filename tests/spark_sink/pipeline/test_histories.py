@@ -98,6 +98,8 @@ def test_tables_are_what_the_events_say_whenever_and_however_they_are_folded(
     for (way, kind), turn in zip(ROUNDS, TURNS, strict=True):
         for left in reversed(range(chance.randrange(1, 4))):
             commit(lake, histories, chance, {KEPT_UP: "" if left else turn})
+            if chance.random() < 0.3:
+                lake.log.compact()
         lake.keep_well("current", kind, way=way, **small)
         for history in histories:
             lake.assert_current(history.collection)
