@@ -28,7 +28,8 @@ CODES = (
     manual(
         "TM-LOG-009",
         "A segment of the change log is corrupt or missing",
-        "Restore the named file from a copy of the log. Nothing was skipped.",
+        "Restore the named file from a copy of the log. Nothing was skipped. A reader that had planned before the log was "
+        "compacted only needs to begin again.",
     ),
     manual(
         "TM-LOG-011",

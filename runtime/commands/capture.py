@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import timedelta
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,7 +36,6 @@ from tidemark.runtime.steering.capture_file_watch import CaptureFileWatch, stamp
 from tidemark.runtime.steering.orders import Orders
 
 if TYPE_CHECKING:
-    from tidemark.protocol.store import Store
     from tidemark.runtime.changelog.compaction.compaction import CompactionThread
     from tidemark.runtime.changelog.writer import LogWriter
     from tidemark.runtime.sessions.supervisor import Supervisor
@@ -91,7 +91,8 @@ def capture(
     beside = settings.log_store(BESIDE_RETRIED)
     status = StatusFile(folder, beside, shown)
     display, metrics = _with_metrics(settings, status)
-    compaction = partial(_compaction, settings, folder, beside, display)
+    orders = cache(lambda: Orders.of(folder, beside))  # Once the folder is known, which is that of the log's owner.
+    compaction = partial(_compaction, settings, orders, display)
     log = OwnedLog(store, settings.capture, folder, KnownLog(file), take_over=take_over, compaction=compaction)
     notifier = _notifier(settings, read_status(folder, store), status, display)
     preparation_of = partial(_preparation, display=display, log=log, until_caught_up=until_caught_up)
@@ -126,7 +127,7 @@ def capture(
                     display,
                     until_caught_up=until_caught_up,
                     watch=watch,
-                    orders=Orders.of(folder, beside),
+                    orders=orders(),
                 ).run()
     if json:
         sys.stdout.write(orjson.dumps(figures.as_fields(), option=orjson.OPT_APPEND_NEWLINE).decode())
@@ -161,11 +162,10 @@ def _notifier(
 
 
 def _compaction(
-    settings: CaptureFile, folder: StateFolder, beside: Store, display: Display, writer: LogWriter
+    settings: CaptureFile, orders: Callable[[], Orders], display: Display, writer: LogWriter
 ) -> CompactionThread:
     """What compacts the log while it is written."""
     from tidemark.runtime.changelog.compaction.compaction import CompactionThread  # Arrow takes long to load.
-    from tidemark.runtime.changelog.compaction.request import CompactionRequest
     from tidemark.runtime.changelog.compaction.runs import RunLimits
 
     def tell(error: ChangeLogError) -> None:
@@ -173,8 +173,8 @@ def _compaction(
         display.notice("warning", what, code=error.code, remedy=error.remedy)
 
     limits = RunLimits(due=settings.compact.commits or sys.maxsize)
-    request = CompactionRequest(Orders.of(folder, beside).place)
-    return CompactionThread(writer, limits, timedelta(seconds=settings.compact.grace), tell, request)
+    grace, asked = timedelta(seconds=settings.compact.grace), orders()
+    return CompactionThread(writer, limits, grace, tell, asked.asked_to_compact, asked.compacted)
 
 
 def _load() -> type[Supervisor]:

@@ -3,6 +3,7 @@
 ::
 
     control/00000000000000000007.json   one command; its number is its ``sequence``
+    control/compact                     the capture is asked to compact its log, which is no command to the connector
 
 The files are in the capture's state folder; of a log in an object store they are in the log, where any machine can give
 a command. A command is carried out once: the connector writes the last sequence it has handled into its state, as the
@@ -26,6 +27,7 @@ from tidemark.protocol.store.local import DirectoryStore
 from tidemark.runtime.changelog.files.failures import writing
 from tidemark.runtime.progress.state_folder import CONTROL, StateFolder
 
+_COMPACT = f"{CONTROL}/compact"
 _NAME = re.compile(r"control/(\d{20})\.json")
 
 
@@ -48,6 +50,7 @@ class Orders:
         self.place = place
         self._log = log
         self._folder = folder
+        self._to_compact = False
 
     @classmethod
     def of(cls, folder: StateFolder, log: Store) -> Orders:
@@ -86,6 +89,30 @@ class Orders:
                 self._folder.ask()
             return number
 
+    def ask_to_compact(self) -> None:
+        """Asks the capture to compact its log now. Raises ``TM-LOG-008``."""
+        with writing(self.place.where(_COMPACT)):
+            self.place.replace(_COMPACT, b"")
+        if self._folder is not None:
+            self._folder.ask()
+
+    def asked_to_compact(self) -> bool:
+        """Whether somebody asks; where a look costs a request, as of the last look for commands."""
+        return self._to_compact if self.elsewhere else self.is_to_compact()
+
+    def is_to_compact(self) -> bool:
+        """Whether somebody asks, and it is not done. Raises as ``unreadable``."""
+        try:
+            return self.place.exists(_COMPACT)
+        except OSError as error:
+            raise unreadable(self.place.where(_COMPACT), error) from None
+
+    def compacted(self) -> None:
+        """Says that it is done. Raises ``TM-LOG-008``."""
+        self._to_compact = False
+        with writing(self.place.where(_COMPACT)):
+            self.place.delete(_COMPACT)
+
     def waiting(self, after: int) -> list[Control]:
         """The commands with a sequence above ``after``, in order.
 
@@ -106,6 +133,7 @@ class Orders:
             paths = [entry.path for entry in self.place.list(CONTROL)]
         except OSError as error:
             raise unreadable(self.place.where(CONTROL), error) from None
+        self._to_compact = _COMPACT in paths
         return [int(match[1]) for path in paths if (match := _NAME.fullmatch(path))]
 
     def _read(self, number: int) -> Control:

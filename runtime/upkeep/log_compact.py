@@ -11,7 +11,6 @@ from tidemark.protocol.capture_file import CaptureFile
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.runtime.changelog.compaction.compaction import Compaction
-from tidemark.runtime.changelog.compaction.request import CompactionRequest
 from tidemark.runtime.changelog.compaction.runs import EVERYTHING
 from tidemark.runtime.progress.liveness import liveness
 from tidemark.runtime.progress.state_folder import StateFolder
@@ -24,6 +23,8 @@ _OWNED = ("TM-LOG-006", "TM-LOG-015")
 """Another process writes the log."""
 
 _LOOK_SECONDS = 0.2
+_FAR_SECONDS = 2.0
+"""Where a look is a request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +85,10 @@ def _replaced(log: ChangeLog) -> int:
 def _ask(file: CaptureFile, folder: StateFolder) -> None:
     """Asks the capture, and waits until it has done it, for as long as it runs."""
     store = file.log_store()
-    request = CompactionRequest(Orders.of(folder, store).place)
-    request.give()
-    while request.waits():
+    orders = Orders.of(folder, store)
+    orders.ask_to_compact()
+    while orders.is_to_compact():
         if not liveness(read_status(folder, store)).running:
-            raise ChangeLogError("TM-LOG-006", f"the capture that wrote {store.place} has ended before it compacted it")
-        time.sleep(_LOOK_SECONDS)
+            what = f"the capture that wrote {store.place} has ended before it compacted it"
+            raise ChangeLogError("TM-LOG-006", what, remedy="Give the command again.")
+        time.sleep(_FAR_SECONDS if orders.elsewhere else _LOOK_SECONDS)

@@ -121,7 +121,10 @@ class Care:
         self._progress.set_aside(ward.target.table, ward.target.kind, error)
 
     def conflicted(self, ward: Ward, error: TidemarkError) -> None:
-        """Handles a commit of another process: the part is planned again from the table's newest version."""
+        """Handles what another process did meanwhile: the part is planned again from the table's newest version.
+
+        It has committed to the table, or compacted the log.
+        """
         ward.conflicts += 1
         if ward.conflicts > _CONFLICTS:
             self.set_aside(ward, error)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _CONFLICT = "TM-SPK-010"
+_MISSING = "TM-LOG-009"
 _SPARK_FAILED = "TM-SPK-013"
 
 
@@ -226,10 +227,16 @@ class _Keeping:
             raise KeyboardInterrupt from error
         if error.code == _SPARK_FAILED and not self._jobs.is_alive():
             raise error
-        if error.code == _CONFLICT:
+        # The next look finds what stands for a segment that is gone.
+        if error.code == _CONFLICT or (error.code == _MISSING and self._is_compacted_since()):
             self._care.conflicted(ward, error)
         else:
             self._care.set_aside(ward, error)
+
+    def _is_compacted_since(self) -> bool:
+        """Whether commits were compacted since their segments were looked up."""
+        self._log.find_replacements()
+        return self._pending is not None and self._pending.is_outdated
 
     def _report(self, pending: Pending) -> MaterializeReport:
         opened = [ward for ward in self._care.wards.values() if ward.keeper is not None]

@@ -23,7 +23,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from tests.house.error_codes import CODES
 from tests.house.files import ROOT
 from tidemark.protocol.batches import BatchLine
-from tidemark.protocol.changelog.models import Commit, Consumer, LogHeader, Summary, TableSchema
+from tidemark.protocol.changelog.models import Commit, CompactedCommit, Consumer, LogHeader, Summary, TableSchema
 from tidemark.protocol.error_codes import ErrorCode, Policy
 from tidemark.protocol.messages import MAX_UINT32, REQUESTS, RESPONSES, ConnectorState, JsonObject, Message
 
@@ -131,6 +131,7 @@ def documents() -> dict[str, bytes]:
     files["protocol/state.json"] = {"$schema": _DIALECT, **_message(ConnectorState)}
     files["changelog/header.json"] = _file(LogHeader)
     files["changelog/commit.json"] = _file(Commit)
+    files["changelog/compacted-commit.json"] = _file(CompactedCommit)
     files["changelog/summary.json"] = _file(Summary)
     files["changelog/table-schema.json"] = _file(TableSchema)
     files["changelog/consumer.json"] = _file(Consumer)

@@ -15,7 +15,6 @@ from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.runtime.changelog.compaction.compact import compact
 from tidemark.runtime.changelog.compaction.leftovers import Leftovers
-from tidemark.runtime.changelog.compaction.request import CompactionRequest
 from tidemark.runtime.changelog.compaction.runs import EVERYTHING, Run, RunLimits, compacted_runs, new_runs
 
 if TYPE_CHECKING:
@@ -23,9 +22,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-NEAR_SECONDS = 1.0
-FAR_SECONDS = 30.0
-"""Between two looks at how much has come and whether somebody asks, in a directory and in an object store."""
+LOOK_SECONDS = 1.0
+"""Between two looks at how much has come, and whether somebody asks."""
 
 _NICENESS = 10
 _DAMAGED = "TM-LOG-009"
@@ -117,18 +115,26 @@ class CompactionThread:
         limits: What is due.
         grace: How long the files stay that were replaced.
         tell: Is called with what failed, once for each message.
-        request: Somebody may ask for everything to be compacted.
+        asked: Whether somebody asks that everything is compacted.
+        done: Says that it is.
     """
 
     def __init__(
-        self, writer: LogWriter, limits: RunLimits, grace: timedelta, tell: Tell, request: CompactionRequest
+        self,
+        writer: LogWriter,
+        limits: RunLimits,
+        grace: timedelta,
+        tell: Tell,
+        asked: Callable[[], bool],
+        done: Callable[[], None],
     ) -> None:
         self._stopped = threading.Event()
         self._writer = writer
         self._limits = limits
         self._grace = grace
         self._tell = tell
-        self._request = request
+        self._asked = asked
+        self._done = done
         self._told: set[str] = set()
         self._thread = threading.Thread(target=self._run, name="compaction", daemon=True)
         self._thread.start()
@@ -142,16 +148,16 @@ class CompactionThread:
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)  # On Linux: of this thread alone.
         compaction: Compaction | None = None
-        while not self._stopped.wait(NEAR_SECONDS if self._request.is_near else FAR_SECONDS):
+        while not self._stopped.wait(LOOK_SECONDS):
             try:
-                asked = self._request.waits()
+                asked = self._asked()
                 if compaction is None:
                     compaction = Compaction(
                         self._writer, self._grace, self._wait_for_commit, self._tell_once, self._stopped
                     )
                 compaction.once(EVERYTHING if asked else self._limits)
                 if asked:
-                    self._request.done()
+                    self._done()
             except CompactionStoppedError:
                 return
             except ChangeLogError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,6 +13,8 @@ from tests.spark_sink.pipeline.kept_lake import KeptLake, named
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.changelog.models import CompactedCommit
 from tidemark.spark_sink.live.read_table import read_table
+from tidemark.spark_sink.parts.plan import Part, plan_part
+from tidemark.spark_sink.pipeline import keep as keeping
 from tidemark.spark_sink.source.native_scan import read_changes
 
 if TYPE_CHECKING:
@@ -71,6 +73,23 @@ def test_a_truncate_before_a_position_does_not_empty_the_table_again(lake: KeptL
     lake.keep_well()
     lake.assert_true()
     assert [row["id"] for row in lake.rows("current")] == [3, 4, 5, 6]
+
+
+def test_segments_that_go_while_they_are_to_be_applied(lake: KeptLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = random.Random(9)
+    commits(lake, chance, 6)
+    planned: list[Part] = []
+
+    def compacting(*arguments: Any) -> Part:
+        if not planned:
+            assert lake.log.compact() > 2
+        planned.append(plan_part(*arguments))
+        return planned[-1]
+
+    monkeypatch.setattr(keeping, "plan_part", compacting)
+    lake.keep_well()
+    assert len(planned) > 2  # The first plans had segments that were gone.
+    lake.assert_true()
 
 
 def test_views_and_scans(spark: SparkSession, lake: KeptLake) -> None:
