@@ -15,15 +15,8 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from tidemark.protocol.changelog import layout
-from tidemark.protocol.changelog.models import (
-    FORMAT_VERSION,
-    READ_VERSIONS,
-    Commit,
-    CompactedCommit,
-    LogHeader,
-    Replacement,
-    Summary,
-)
+from tidemark.protocol.changelog.compacted_commit import CompactedCommit
+from tidemark.protocol.changelog.models import FORMAT_VERSION, READ_VERSIONS, Commit, LogHeader, Replacement, Summary
 from tidemark.protocol.changelog.summaries import with_generations, with_replacements
 from tidemark.protocol.changelog.unreadable import unreadable
 from tidemark.protocol.errors import ChangeLogError

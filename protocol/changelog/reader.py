@@ -13,15 +13,8 @@ from pathlib import Path
 
 from tidemark.protocol.changelog import layout
 from tidemark.protocol.changelog.commit_files import CommitFiles
-from tidemark.protocol.changelog.models import (
-    EDGE_DIGITS,
-    Commit,
-    CompactedCommit,
-    Replacement,
-    Segment,
-    Summary,
-    TableSchema,
-)
+from tidemark.protocol.changelog.compacted_commit import EDGE_DIGITS, CompactedCommit
+from tidemark.protocol.changelog.models import Commit, Replacement, Segment, Summary, TableSchema
 from tidemark.protocol.changelog.summaries import advance
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.store import Store

@@ -5,15 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tidemark.protocol.changelog import layout
-from tidemark.protocol.changelog.models import (
-    CollectionTotals,
-    Commit,
-    CompactedCommit,
-    KnownGeneration,
-    Replacement,
-    Segment,
-    Summary,
-)
+from tidemark.protocol.changelog.compacted_commit import CompactedCommit
+from tidemark.protocol.changelog.models import CollectionTotals, Commit, KnownGeneration, Replacement, Segment, Summary
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.state import merge_patch
 

@@ -13,7 +13,8 @@ from pydantic import ValidationError
 
 from tidemark.protocol.changelog import ChangeLog, layout
 from tidemark.protocol.changelog.commit_files import digest_of
-from tidemark.protocol.changelog.models import Commit, CompactedCommit, Replacement, Segment, Summary, TableSchema
+from tidemark.protocol.changelog.compacted_commit import CompactedCommit
+from tidemark.protocol.changelog.models import Commit, Replacement, Segment, Summary, TableSchema
 from tidemark.protocol.changelog.summaries import advance, with_generations
 from tidemark.protocol.changelog.unreadable import unreadable
 from tidemark.protocol.errors import ChangeLogError

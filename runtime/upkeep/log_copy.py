@@ -11,8 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from tidemark.protocol.changelog import ChangeLog, layout
+from tidemark.protocol.changelog.compacted_commit import CompactedCommit
 from tidemark.protocol.changelog.known_tables import FILE as KNOWN_TABLES
-from tidemark.protocol.changelog.models import Commit, CompactedCommit, Segment
+from tidemark.protocol.changelog.models import Commit, Segment
 from tidemark.protocol.changelog.unreadable import unreadable
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.store import Store

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidemark.protocol.changelog import ChangeLog, Commit, Summary
-from tidemark.protocol.changelog.models import CompactedCommit
+from tidemark.protocol.changelog.compacted_commit import CompactedCommit
 from tidemark.protocol.changelog.summaries import advance
 from tidemark.spark_sink.tables.store_place import StorePlace
 

@@ -23,7 +23,8 @@ from pydantic.json_schema import GenerateJsonSchema
 from tests.house.error_codes import CODES
 from tests.house.files import ROOT
 from tidemark.protocol.batches import BatchLine
-from tidemark.protocol.changelog.models import Commit, CompactedCommit, Consumer, LogHeader, Summary, TableSchema
+from tidemark.protocol.changelog.compacted_commit import CompactedCommit
+from tidemark.protocol.changelog.models import Commit, Consumer, LogHeader, Summary, TableSchema
 from tidemark.protocol.error_codes import ErrorCode, Policy
 from tidemark.protocol.messages import MAX_UINT32, REQUESTS, RESPONSES, ConnectorState, JsonObject, Message
 

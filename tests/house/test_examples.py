@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.house.files import ROOT, blocks
+from tests.runtime.changelog.compaction.logs import compact
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, order
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.runtime.changelog.writer import LogWriter
@@ -41,6 +43,25 @@ def test_the_commits_name_the_segments_as_the_page_says(log: Path, monkeypatch: 
     assert [pq.read_metadata(path).num_rows for path in names["segments"]] == [3, 1]
     exec(with_tidemark, names)  # noqa: S102
     assert names["rows"].num_rows == 1, "the rows of the last segment"
+
+
+@pytest.mark.parametrize("grace", [timedelta(), timedelta(hours=1)])
+def test_the_page_finds_the_segments_of_a_compacted_log(
+    log: Path, monkeypatch: pytest.MonkeyPatch, grace: timedelta
+) -> None:
+    with LogWriter.open(log, "shop") as writer:
+        orders = writer.bind(ORDERS, ORDER_SCHEMA, ["id"])
+        for number in range(20):
+            batch = writer.begin()
+            batch.add(orders, [order(number)])
+            writer.commit(batch, {}, checkpoints=1)
+        assert compact(writer, grace=grace) > 10
+    by_hand, _ = blocks(ROOT / "docs" / "changelog.md", "python")
+    monkeypatch.chdir(log.parent)
+    names: dict[str, Any] = {}
+    exec(by_hand, names)  # noqa: S102 - what the page shows is what is tested
+    offsets = [offset for path in names["segments"] for offset in pq.read_table(path)["_offset"].to_pylist()]
+    assert offsets == list(range(24))
 
 
 @pytest.mark.spark

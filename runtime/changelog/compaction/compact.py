@@ -10,7 +10,8 @@ from itertools import count
 
 from tidemark.protocol.changelog import ChangeLog, Segment, layout
 from tidemark.protocol.changelog.commit_files import digest_of
-from tidemark.protocol.changelog.models import EDGE_DIGITS, CompactedCommit, Edge, Replacement, StateChange
+from tidemark.protocol.changelog.compacted_commit import EDGE_DIGITS, CompactedCommit, Edge
+from tidemark.protocol.changelog.models import Replacement, StateChange
 from tidemark.protocol.changelog.summaries import with_replacements
 from tidemark.protocol.state import difference
 from tidemark.runtime.changelog.compaction.joined_segments import JoinedSegments

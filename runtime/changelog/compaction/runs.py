@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from tidemark.protocol.changelog import ChangeLog, Commit, Summary
-from tidemark.protocol.changelog.models import CompactedCommit, Replacement, Segment
+from tidemark.protocol.changelog.compacted_commit import CompactedCommit
+from tidemark.protocol.changelog.models import Replacement, Segment
 from tidemark.protocol.changelog.summaries import advance
 
 RECENT = 300

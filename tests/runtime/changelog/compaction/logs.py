@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, closed, document, order
 from tidemark.protocol.changelog import ChangeLog
-from tidemark.protocol.changelog.models import EDGE_DIGITS
+from tidemark.protocol.changelog.compacted_commit import EDGE_DIGITS
 from tidemark.runtime.changelog.compaction.compaction import Compaction
 from tidemark.runtime.changelog.compaction.runs import RunLimits
 from tidemark.runtime.changelog.events import segment_events
