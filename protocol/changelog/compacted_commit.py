@@ -36,11 +36,12 @@ class CompactedCommit(Commit):
 
     It has the same events under the same offsets, in fewer segments. The commits introduce and announce no schema, no
     generation begins with them or becomes whole, and their events have the schemas and generations that were the newest
-    before. So nothing between two of them is lost but the connector's state.
+    before. So nothing between two of them is lost but the connector's state, and what tells apart their writers.
 
     Attributes:
         first: The number of the first commit.
         last_digest: The SHA-256 of the file of the last one, which the commit after it has as ``previous``.
+        claims: The first commit of each epoch that begins among them.
         collections: Those that have events, in order.
         written: For each of them the bytes of the segments that the commits had.
         edges: Where each commit with events ended, in order.
@@ -48,6 +49,7 @@ class CompactedCommit(Commit):
 
     first: int
     last_digest: str
+    claims: dict[int, int] = Field(default_factory=dict)
     collections: list[str] = Field(default_factory=list)
     written: list[int] = Field(default_factory=list)
     edges: list[Edge] = Field(default_factory=list)

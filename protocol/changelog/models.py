@@ -252,7 +252,7 @@ class Replacement(Model):
         next_offset: One past the last event.
         path: Of the ``CompactedCommit``, relative to the log.
         digest: The SHA-256 of that file, in hexadecimal digits.
-        time: When it was made.
+        time: Of the commit since which it does.
     """
 
     first: int

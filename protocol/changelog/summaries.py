@@ -20,9 +20,10 @@ def advance(summary: Summary, commit: Commit) -> Summary:
     Raises:
         ChangeLogError: ``TM-LOG-002`` when the commit does not follow on.
     """
-    first = commit.number
+    first, begun = commit.number, {commit.epoch: commit.number}
     if isinstance(commit, CompactedCommit):
-        first, commit = commit.first, commit.model_copy(update={"segments": commit.as_written()})
+        first, begun = commit.first, commit.claims
+        commit = commit.model_copy(update={"segments": commit.as_written()})
     follows = first == summary.number + 1 and commit.first_offset == summary.next_offset
     if not follows or commit.epoch < summary.epoch:
         name = layout.commit_name(commit.number)
@@ -40,7 +41,7 @@ def advance(summary: Summary, commit: Commit) -> Summary:
         totals[collection] = before.model_copy(update={"fingerprint": fingerprint})
     claims = summary.claims
     if commit.epoch > summary.epoch:
-        claims = dict([*claims.items(), (commit.epoch, commit.number)][-CLAIMS_KEPT:])
+        claims = dict([*claims.items(), *begun.items()][-CLAIMS_KEPT:])
     change = commit.state
     state = merge_patch(summary.state, change.updated) if change.merge_patch else change.updated
     if not isinstance(state, dict):

@@ -215,11 +215,11 @@ class LogWriter:
         return commit
 
     def _commit_of(self, batch: Batch, segments: list[Segment], state: JsonObject, checkpoints: int) -> Commit:
-        change = difference(self.summary.state, state)
+        change, now = difference(self.summary.state, state), datetime.now(UTC)
         return Commit(
             number=batch.number,
             epoch=self.epoch,
-            time=datetime.now(UTC),
+            time=now,
             first_offset=batch.first_offset,
             next_offset=batch.next_offset,
             previous=self._previous,
@@ -230,7 +230,8 @@ class LogWriter:
             announced=self._announced_of(batch, segments),
             generations=self._generations_of(batch, segments),
             segments=segments,
-            replacements=list(self._replacing),
+            # Readers have what is replaced until they can know it.
+            replacements=[one.model_copy(update={"time": now}) for one in self._replacing],
         )
 
     def _announced_of(self, batch: Batch, segments: list[Segment]) -> dict[str, str]:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from tidemark.protocol.changelog import ChangeLog, Commit
+from tidemark.protocol.changelog.compacted_commit import CompactedCommit
 from tidemark.protocol.errors import UsageError
 from tidemark.protocol.store.opening import is_url, opened
 from tidemark.runtime.commands.arguments import CaptureFileArgument, JsonOption, LogArgument, open_log
@@ -31,21 +32,23 @@ def list_commits(log: LogArgument, json: JsonOption = False) -> None:
     """List the commits of a change log, oldest first, one per line.
 
     epoch: the number of the writer, which each start of the capture counts up. offset: the number of the commit's first
-    event, counted from 0 over all tables. size: of its files; in memory: of the same rows, not compressed.
+    event, counted from 0 over all tables. size: of its files; in memory: of the same rows, not compressed. Of compacted
+    commits, 100-1099, the first and the last number are given.
     """
     if not json:
         say(
-            f"{'commit':>8}  {'time':<23}  {'epoch':>5}  {'offset':>12}  {'events':>9}  {'size':>9}  {'in memory':>9}  "
-            "tables\n"
+            f"{'commit':>13}  {'time':<23}  {'epoch':>5}  {'offset':>12}  {'events':>9}  {'size':>9}  "
+            f"{'in memory':>9}  tables\n"
         )
     for commit in open_log(log).commits():
         row = _row(commit)
         if json:
             say_json(row)
             continue
+        numbers = f"{row['first']}-{commit.number}" if "first" in row else commit.number
         tables = ", ".join(dict.fromkeys(segment.collection.replace("/", ".") for segment in commit.segments))
         say(
-            f"{commit.number:>8}  {commit.time.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z     {commit.epoch:>5}  "
+            f"{numbers:>13}  {commit.time.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z     {commit.epoch:>5}  "
             f"{commit.first_offset:>12}  {row['events']:>9}  {size(row['bytes']):>9}  "
             f"{size(row['uncompressed']):>9}  {tables or '-'}\n"
         )
@@ -173,6 +176,7 @@ def compact(file: CaptureFileArgument) -> None:
 
 def _row(commit: Commit) -> dict[str, Any]:
     return {
+        **({"first": commit.first} if isinstance(commit, CompactedCommit) else {}),
         "commit": commit.number,
         "time": commit.time.isoformat(),
         "epoch": commit.epoch,

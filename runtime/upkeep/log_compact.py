@@ -6,12 +6,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 
 from tidemark.protocol.capture_file import CaptureFile
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.runtime.changelog.compaction.compaction import Compaction
 from tidemark.runtime.changelog.compaction.runs import EVERYTHING
+from tidemark.runtime.changelog.writer import LogWriter
 from tidemark.runtime.progress.liveness import liveness
 from tidemark.runtime.progress.state_folder import StateFolder
 from tidemark.runtime.progress.status_file import read_status
@@ -62,10 +64,7 @@ def compact_log(file: CaptureFile, tell: Callable[[ChangeLogError], None]) -> Co
     try:
         with OwnedLog(store, file.capture, folder, KnownLog(file.path)) as log:
             writer = log.writer()
-
-            def commit() -> None:
-                writer.commit(writer.begin(), writer.state, 0)
-
+            commit = partial(_commit, writer)
             Compaction(writer, grace, commit, tell).once(EVERYTHING)
     except ChangeLogError as error:
         if error.code not in _OWNED:
@@ -75,6 +74,10 @@ def compact_log(file: CaptureFile, tell: Callable[[ChangeLogError], None]) -> Co
     newest, replaced = now.summary().number, _replaced(now)
     files = newest + 1 - replaced + len(now.replacements)
     return Compacted(store.place, newest, replaced, replaced - before, files)
+
+
+def _commit(writer: LogWriter) -> None:
+    writer.commit(writer.begin(), writer.state, 0)
 
 
 def _replaced(log: ChangeLog) -> int:

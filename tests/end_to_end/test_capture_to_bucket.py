@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.end_to_end.capture import Capture
+from tests.end_to_end.test_compaction import compact
 from tests.operations.status import report
 from tests.servers.deadline import wait_until
 from tests.servers.object_store import S3Server
@@ -86,5 +87,6 @@ def test_another_machine_asks_and_tells(log: Store, s3: S3Server, database: Data
         done = there.run("backfill", "--table", "public.accounts")
         assert "accepted by the connector" in done.said
         wait_until(lambda: events(log) >= rows + 50, 60, "the rows are read again")
+        assert f"{log.place} has " in compact(there)  # The capture was asked, and has done what there was to do.
     shutil.rmtree(tmp_path / "here")
     there.catch_up()

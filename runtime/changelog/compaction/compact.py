@@ -44,7 +44,7 @@ def compact(
         summary = f"{layout.COMMITS}/{layout.summary_name(compacted.number)}"
         with suppress(FileExistsError), writing(log.store.where(summary)):
             log.store.create(summary, run.after.model_dump_json().encode())
-        data = compacted.model_dump_json(exclude_defaults=True).encode()
+        data = compacted.model_dump_json().encode()
         path = f"{layout.COMMITS}/{layout.compacted_name(compacted.first, compacted.number, epoch)}"
         with writing(log.store.where(path)):
             log.store.replace(path, data)  # An attempt before may have left one that no commit names.
@@ -89,6 +89,7 @@ def _compacted(log: ChangeLog, run: Run, epoch: int, segments: JoinedSegments) -
         replacements=reduce(with_replacements, (commit.replacements for commit in run.commits), []),
         segments=sorted((one for found in of_all for one in found), key=lambda one: one.first_offset),
         last_digest=log.digest(last.number),
+        claims={epoch: at for epoch, at in run.after.claims.items() if at > run.before.number},
         collections=names,
         written=[_written(run, name) for name in names],
         edges=list(_edges(log, run, {name: place for place, name in enumerate(names)})),

@@ -54,7 +54,7 @@ class Compaction:
         self,
         writer: LogWriter,
         grace: timedelta,
-        commit: Callable[[], None],
+        commit: Callable[[], object],
         tell: Tell,
         stopped: threading.Event | None = None,
     ) -> None:

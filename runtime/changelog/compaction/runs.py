@@ -109,7 +109,7 @@ def compacted_runs(log: ChangeLog, limits: RunLimits) -> Iterator[Run]:
 
 def is_plain(commit: Commit, before: Summary) -> bool:
     """Whether a commit has nothing but events, of tables that are as they were before it, and the connector's state."""
-    if commit.epoch != before.epoch or commit.schemas or commit.announced or commit.generations:
+    if commit.schemas or commit.announced or commit.generations:
         return False
     return all(_continues(segment, before) for segment in commit.segments)
 

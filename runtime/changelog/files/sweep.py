@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 from tidemark.protocol.changelog import layout
 from tidemark.protocol.changelog.models import Summary
+from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.store import Store
 from tidemark.protocol.store.local import DirectoryStore
-from tidemark.runtime.changelog.compaction.leftovers import unnamed_segments
 from tidemark.runtime.changelog.files.failures import writing
+from tidemark.runtime.changelog.files.named_segments import unnamed_segments
 
 logger = logging.getLogger(__name__)
 
@@ -25,15 +26,15 @@ def sweep(store: Store, summary: Summary) -> None:
         ChangeLogError: ``TM-LOG-008`` a file cannot be listed or deleted.
     """
     with writing():
-        leftovers, compacted = [], []
+        leftovers, joined = [], []
         for path in _segments(store, summary):
             name = path.rpartition("/")[2]
             if _is_orphan(name, summary):
                 leftovers.append(path)
             elif _was_joined_before(name, summary):
-                compacted.append(path)
-        if compacted:
-            leftovers += unnamed_segments(store, compacted)
+                joined.append(path)
+        if joined:
+            leftovers += _unnamed(store, joined)
         for path in leftovers:
             store.delete(path)
         removed = len(leftovers)
@@ -41,6 +42,17 @@ def sweep(store: Store, summary: Summary) -> None:
             removed += sum(store.remove_unfinished(folder) for folder in ("", layout.COMMITS))
     if removed:
         logger.info("removed %d files that no commit names from %s", removed, store.place)
+
+
+def _unnamed(store: Store, joined: list[str]) -> list[str]:
+    """The joined segments that no compacted commits name; none where one of their files cannot tell."""
+    try:
+        return list(unnamed_segments(store, joined))
+    except ChangeLogError as error:
+        if error.code != "TM-LOG-002":
+            raise
+        logger.warning("%s; what compaction has left of earlier writers stays", error)
+        return []
 
 
 def _segments(store: Store, summary: Summary) -> Iterator[str]:

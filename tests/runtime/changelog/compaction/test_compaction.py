@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from datetime import timedelta
 from itertools import zip_longest
@@ -14,8 +15,11 @@ from tests.runtime.changelog.compaction.logs import SMALL, Positions, answers, c
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, data_files, named_files, order
 from tests.servers.object_store import S3Server
 from tidemark.protocol.changelog import ChangeLog, layout
+from tidemark.protocol.changelog.models import FORMAT_VERSION
+from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.store import Store
 from tidemark.protocol.store.local import DirectoryStore
+from tidemark.runtime.changelog.compaction.compaction import Compaction
 from tidemark.runtime.changelog.writer import LogWriter
 from tidemark.runtime.upkeep.log_check import LogCheck
 from tidemark.spark_sink.source.followed_log import FollowedLog
@@ -104,3 +108,53 @@ def write_plain(log: LogWriter, commits: int) -> None:
         batch = log.begin()
         batch.add(orders, [order(number)])
         log.commit(batch, {"n": log.summary.number}, 1)
+
+
+def test_a_log_of_version_3_becomes_one_of_version_4(tmp_path: Path) -> None:
+    root = tmp_path / "log"
+    with LogWriter.open(root, "shop") as log:
+        write_plain(log, 110)
+    header = json.loads((root / layout.HEADER).read_text())
+    (root / layout.HEADER).write_text(json.dumps(header | {"format_version": 3}))
+    for path in (root / layout.COMMITS).glob("checkpoint-*"):
+        summary = json.loads(path.read_text())
+        assert summary.pop("replacements") == []
+        path.write_text(json.dumps(summary | {"replaced": False}))
+    before = FollowedLog(root)
+    at = Positions.of(before, every=1)
+    expected = list(answers(StorePlace.of(root), at))
+    assert before.header.format_version == 3
+    with LogWriter.open(root, "shop") as log:
+        assert compact(log) > 100
+    assert ChangeLog(root).header.format_version == FORMAT_VERSION == 4
+    assert_same(list(answers(StorePlace.of(root), at)), expected)
+
+
+def test_a_damaged_segment_is_told_and_the_others_are_compacted(tmp_path: Path) -> None:
+    root = tmp_path / "log"
+    with LogWriter.open(root, "shop") as log:
+        write_plain(log, 40)
+        broken = ChangeLog(root).commit(5).segments[0].path
+        (root / broken).write_bytes(b"PAR1")
+        told: list[ChangeLogError] = []
+        compaction = Compaction(log, timedelta(), lambda: log.commit(log.begin(), log.state, 0), told.append)
+        compaction.once(SMALL)
+        assert compaction.compacted > 20
+    assert [(error.code, broken in error.message) for error in told] == [("TM-LOG-009", True)]
+    assert (root / broken).exists(), "what cannot be read stays for who repairs it"
+    assert all(not one.first <= 5 <= one.last for one in ChangeLog(root).summary().replacements)
+
+
+def test_nothing_is_deleted_where_the_file_that_stands_for_it_is_gone(tmp_path: Path) -> None:
+    root = tmp_path / "log"
+    with LogWriter.open(root, "shop") as log:
+        write_plain(log, 40)
+        compact(log, grace=timedelta(hours=1))
+        found = ChangeLog(root)
+        found.find_replacements()
+        (root / found.replacements[0].path).unlink()
+        files = data_files(root)
+        with pytest.raises(ChangeLogError) as caught:
+            compact(log)
+    assert caught.value.code == "TM-LOG-004"
+    assert data_files(root) >= files

@@ -14,7 +14,7 @@ import orjson
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-from tidemark.protocol.changelog import ChangeLog, layout, reader
+from tidemark.protocol.changelog import ChangeLog, commit_files, layout
 from tidemark.protocol.changelog.models import Commit
 from tidemark.protocol.messages import Binding, Collection, JsonObject
 from tidemark.runtime.changelog.batch import Batch
@@ -46,7 +46,7 @@ def place_of_a_log() -> Iterator[Path]:
         patch.setattr(layout, "SUMMARY_EVERY", 3)
         # No walk cuts the power, or loses a commit.
         patch.setattr(os, "fsync", lambda _: None)
-        patch.setattr(reader, "_AHEAD", ())
+        patch.setattr(commit_files, "_AHEAD", ())
         yield Path(folder) / "log"
 
 
