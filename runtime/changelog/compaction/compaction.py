@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 from collections.abc import Callable
@@ -19,8 +18,6 @@ from tidemark.runtime.changelog.compaction.runs import EVERYTHING, Run, RunLimit
 
 if TYPE_CHECKING:
     from tidemark.runtime.changelog.writer import LogWriter
-
-logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
 """Between two looks at how much has come, and whether somebody asks."""

@@ -59,12 +59,8 @@ class Run:
     @property
     def first(self) -> int:
         """The number of the first commit."""
-        return first_of(self.commits[0])
-
-
-def first_of(commit: Commit) -> int:
-    """The number of a commit, or of the first of compacted ones."""
-    return commit.first if isinstance(commit, CompactedCommit) else commit.number
+        first = self.commits[0]
+        return first.first if isinstance(first, CompactedCommit) else first.number
 
 
 def new_runs(log: ChangeLog, limits: RunLimits) -> Iterator[Run]:
