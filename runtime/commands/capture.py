@@ -18,13 +18,13 @@ import orjson
 import typer
 
 from tidemark.protocol.capture_file import CaptureFile, read_capture_file
-from tidemark.protocol.errors import ChangeLogError
 from tidemark.runtime.commands.arguments import JsonOption
 from tidemark.runtime.commands.permissions import write_for
 from tidemark.runtime.many_captures.parent import end_with_parent
 from tidemark.runtime.preparation.known_tables import keep_known, taken_out
 from tidemark.runtime.preparation.prepared_capture import Preparation, PreparedCapture
 from tidemark.runtime.progress.display import Display
+from tidemark.runtime.progress.failures import failure_of
 from tidemark.runtime.progress.figures import Figures
 from tidemark.runtime.progress.lines import LineDisplay
 from tidemark.runtime.progress.state_folder import StateFolder
@@ -168,9 +168,10 @@ def _compaction(
     from tidemark.runtime.changelog.compaction.compaction import CompactionThread  # Arrow takes long to load.
     from tidemark.runtime.changelog.compaction.runs import RunLimits
 
-    def tell(error: ChangeLogError) -> None:
-        what = f"the log is not compacted: {error.message}"
-        display.notice("warning", what, code=error.code, remedy=error.remedy)
+    def tell(error: Exception) -> None:
+        failure = failure_of(error)
+        what = f"the log is not compacted: {failure.message}"
+        display.notice("warning", what, code=failure.code, remedy=failure.remedy)
 
     limits = RunLimits(due=settings.compact.commits or sys.maxsize)
     grace, asked = timedelta(seconds=settings.compact.grace), orders()

@@ -121,7 +121,7 @@ class CompactionThread:
         writer: LogWriter,
         limits: RunLimits,
         grace: timedelta,
-        tell: Tell,
+        tell: Callable[[Exception], None],
         asked: Callable[[], bool],
         done: Callable[[], None],
     ) -> None:
@@ -157,12 +157,12 @@ class CompactionThread:
                     self._done()
             except CompactionStoppedError:
                 return
-            except ChangeLogError as error:
+            except Exception as error:  # noqa: BLE001 - nobody else would tell it, and the capture goes on
                 self._tell_once(error)
 
-    def _tell_once(self, error: ChangeLogError) -> None:
-        if error.message not in self._told:
-            self._told.add(error.message)
+    def _tell_once(self, error: Exception) -> None:
+        if (message := str(error)) not in self._told:
+            self._told.add(message)
             self._tell(error)
 
     def _wait_for_commit(self) -> None:

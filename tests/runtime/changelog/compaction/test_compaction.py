@@ -13,13 +13,15 @@ import pytest
 from tests.examples import sample
 from tests.runtime.changelog.compaction.logs import SMALL, Positions, answers, compact, write
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, data_files, named_files, order
+from tests.servers.deadline import wait_until
 from tests.servers.object_store import S3Server
 from tidemark.protocol.changelog import ChangeLog, layout
 from tidemark.protocol.changelog.models import FORMAT_VERSION
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.store import Store
 from tidemark.protocol.store.local import DirectoryStore
-from tidemark.runtime.changelog.compaction.compaction import Compaction
+from tidemark.runtime.changelog.compaction import compaction
+from tidemark.runtime.changelog.compaction.compaction import Compaction, CompactionThread
 from tidemark.runtime.changelog.writer import LogWriter
 from tidemark.runtime.upkeep.log_check import LogCheck
 from tidemark.spark_sink.source.followed_log import FollowedLog
@@ -137,9 +139,9 @@ def test_a_damaged_segment_is_told_and_the_others_are_compacted(tmp_path: Path) 
         broken = ChangeLog(root).commit(5).segments[0].path
         (root / broken).write_bytes(b"PAR1")
         told: list[ChangeLogError] = []
-        compaction = Compaction(log, timedelta(), lambda: log.commit(log.begin(), log.state, 0), told.append)
-        compaction.once(SMALL)
-        assert compaction.compacted > 20
+        compacting = Compaction(log, timedelta(), lambda: log.commit(log.begin(), log.state, 0), told.append)
+        compacting.once(SMALL)
+        assert compacting.compacted > 20
     assert [(error.code, broken in error.message) for error in told] == [("TM-LOG-009", True)]
     assert (root / broken).exists(), "what cannot be read stays for who repairs it"
     assert all(not one.first <= 5 <= one.last for one in ChangeLog(root).summary().replacements)
@@ -158,3 +160,21 @@ def test_nothing_is_deleted_where_the_file_that_stands_for_it_is_gone(tmp_path: 
             compact(log)
     assert caught.value.code == "TM-LOG-004"
     assert data_files(root) >= files
+
+
+def test_a_defect_in_the_background_is_told_and_does_not_end_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compaction, "LOOK_SECONDS", 0.01)
+    looks: list[int] = []
+    told: list[Exception] = []
+
+    def asked() -> bool:
+        looks.append(1)
+        raise MemoryError("no memory is left")
+
+    with LogWriter.open(tmp_path / "log", "shop") as log:
+        thread = CompactionThread(log, SMALL, timedelta(), told.append, asked, lambda: None)
+        wait_until(lambda: len(looks) > 3, 20, "it looks again")
+        thread.close()
+    assert [str(error) for error in told] == ["no memory is left"]
