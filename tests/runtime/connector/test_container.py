@@ -335,10 +335,12 @@ def test_a_capture_in_a_container_killed_on_the_way(
 def test_a_killed_runtime_leaves_no_container(engine: docker.DockerClient, image: str, folder: CaptureFolder) -> None:
     folder.write_file(connector={"image": image, "config": {"mode": "wait"}})
     with folder.start("capture", "capture.yaml") as runtime:
-        # One that it is just making it cannot have started: the next session removes that.
-        wait_until(lambda: _session(engine, image) and len(ours(engine, image)) == 1, 60, "only an opened container")
+        # Until it is opened, the runtime may be making one for a question, which it could not start any more.
+        wait_until(lambda: _opened(engine, image), 60, "a container that was opened")
         runtime.kill()
 
 
-def _session(engine: docker.DockerClient, image: str) -> bool:
-    return bool(engine.containers.list(filters={"label": [f"{LABEL}={image}", SESSION_LABEL]}))
+def _opened(engine: docker.DockerClient, image: str) -> bool:
+    """Whether the session's container has got its request: the shell runs ``cat`` since."""
+    sessions = engine.containers.list(filters={"label": [f"{LABEL}={image}", SESSION_LABEL]}, ignore_removed=True)
+    return any("cat" in command for one in sessions for process in one.top()["Processes"] for command in process)
