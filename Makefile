@@ -23,7 +23,7 @@ check test test-fast soak bench demo: export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test test-fast test-newest soak check delta bench images constraints python java
+.PHONY: help setup demo test test-fast test-newest soak check delta readers bench images constraints python java
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -43,6 +43,9 @@ test-newest: ## Run the demo and the fast tests on the newest Python of this mac
 	@PYTHON="$(if $(filter file,$(origin PYTHON)),,$(PYTHON))" .ci/newest-python
 
 delta: $(DELTA)/.installed ## Install the PySpark that Delta Lake for Spark needs, for its tests
+
+readers: setup ## Install DuckDB and Polars, which read the log in tests
+	@$(RUN) pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt --editable '.[readers]'
 
 soak: setup ## Change tables at random while they are captured, for SOAK_SECONDS (600), and try all of what test samples
 	TIDEMARK_TEST_SECONDS=$(SOAK_SECONDS) TIDEMARK_TEST_SEED=$${TIDEMARK_TEST_SEED:-$$$$} $(RUN) pytest --numprocesses 2 \
@@ -76,7 +79,7 @@ bench: $(VENV)/.bench ## Run every benchmark, or one (NAME=postgres_log)
 images: $(CONNECTORS:%=image-%) ## Build the image of every connector
 
 constraints: setup ## Upgrade everything and rewrite constraints.txt
-	$(RUN) pip install --quiet --upgrade --upgrade-strategy eager --editable '.[dev,bench]'
+	$(RUN) pip install --quiet --upgrade --upgrade-strategy eager --editable '.[dev,bench,readers]'
 	@{ grep '^#' constraints.txt; $(RUN) pip freeze --exclude-editable; } >$(VENV)/constraints.txt
 	@mv $(VENV)/constraints.txt constraints.txt
 

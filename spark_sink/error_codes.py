@@ -53,7 +53,8 @@ CODES = (
     retry(
         "TM-SPK-010",
         "Another process writes the same table",
-        "Run one materialize per warehouse at a time. Nothing was lost or applied twice.",
+        "Run one materialize per warehouse at a time, and one tidemark log export per log. Nothing was lost or applied "
+        "twice.",
     ),
     manual(
         "TM-SPK-011",
@@ -146,5 +147,13 @@ CODES = (
         "The object store of a kept table does not answer",
         "Check that its endpoint can be reached from here and from the executors. It was asked again for a minute. What "
         "was applied stays applied, and the next run resumes from there.",
+    ),
+    manual(
+        "TM-SPK-027",
+        "The events of a table cannot be one Delta table without a copy",
+        "A Delta table has one name and one type for each column, and the segments have others from before the table "
+        "changed. Read the table with tidemark (the tidemark source in Spark, or tidemark tail), or keep its history: "
+        "kinds: [history] under spark.tables in the capture file. Or have the table read again: tidemark backfill FILE "
+        "--table TABLE. Its new generation can be exported once it is whole.",
     ),
 )

@@ -11,11 +11,19 @@ import typer
 
 from tidemark.protocol.changelog import ChangeLog, Commit
 from tidemark.protocol.changelog.compacted_commit import CompactedCommit
+from tidemark.protocol.changelog.models import QUARANTINE
 from tidemark.protocol.errors import UsageError
 from tidemark.protocol.store.opening import is_url, opened
+from tidemark.protocol.text.nearest_names import near
 from tidemark.runtime.commands.arguments import CaptureFileArgument, JsonOption, LogArgument, open_log
 from tidemark.runtime.commands.printing import say, say_aside, say_json
 from tidemark.runtime.progress.quantities import size
+
+DeltaOption = Annotated[bool, typer.Option("--delta", help="As Delta tables.")]
+TablesOption = Annotated[
+    list[str] | None,
+    typer.Option("--table", "-t", metavar="T", help="Only this table; may be given again.", show_default=False),
+]
 
 log_commands = typer.Typer(help="Inspect, check and copy a change log.", no_args_is_help=True)
 
@@ -172,6 +180,43 @@ def compact(file: CaptureFileArgument) -> None:
         f"{found.place} has {found.newest + 1:,} commits in {found.files:,} files: {found.commits:,} are compacted, "
         f"{found.new:,} more than before\n"
     )
+
+
+@log_commands.command("export")
+def export(log: LogArgument, delta: DeltaOption = False, table: TablesOption = None, json: JsonOption = False) -> None:
+    """Let other programs read the events: make a Delta table of each table's segments, without a copy.
+
+    It lies where the segments of the table are, and has its last generation that is whole. The same command brings it
+    up to date: give it again for later events, and at least once in the grace of compaction, since files that others
+    stand for are deleted then. Other programs can read the Delta table, and cannot write it.
+
+    Exit status: 0 all tables are exported, 1 one could not be.
+    """
+    if not delta:
+        raise UsageError("TM-CFG-007", "tidemark log export needs --delta: there is no other form yet")
+    from tidemark.spark_sink.formats.log_export import export as exported
+    from tidemark.spark_sink.source.log_path import log_and_warehouse
+
+    place, _ = log_and_warehouse(log)
+    known = {name.replace("/", "."): name for name in ChangeLog(place.store).summary().totals}
+    if unknown := [name for name in table or () if name.replace("/", ".") not in known]:
+        near_ones = near(unknown[0], list(known))
+        raise UsageError("TM-CFG-007", f"{place} has no events of a table {unknown[0]}{near_ones}")
+    wanted = [known[name.replace("/", ".")] for name in table] if table else sorted(set(known.values()) - {QUARANTINE})
+    failed = False
+    for one in exported(place, wanted):
+        failed |= one.error is not None
+        name = one.collection.replace("/", ".")
+        if json:
+            error = one.error and {"code": one.error.code, "message": one.error.message, "remedy": one.error.remedy}
+            row = {"files": one.files, "added": one.added, "removed": one.removed, "error": error}
+            say_json({"table": name, "delta": str(one.place), **row})
+        elif one.error is not None:
+            say(f"{one.error}\n  what to do: {one.error.remedy}\n")
+        else:
+            say(f"{name}: {one.files:,} files, {one.added:,} new, {one.removed:,} gone: {one.place}\n")
+    if failed:
+        raise typer.Exit(1)
 
 
 def _row(commit: Commit) -> dict[str, Any]:

@@ -9,10 +9,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pyarrow.parquet as pq
 import pytest
 
 from tests.house.files import ROOT, blocks
+from tests.missing import READERS
 from tests.runtime.changelog.compaction.logs import compact
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, order
 from tidemark.protocol.changelog import ChangeLog
@@ -33,7 +35,7 @@ def log(tmp_path: Path) -> Path:
 
 
 def test_the_commits_name_the_segments_as_the_page_says(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    by_hand, with_tidemark = blocks(ROOT / "docs" / "changelog.md", "python")
+    _, by_hand, with_tidemark = blocks(ROOT / "docs" / "changelog.md", "python")
     monkeypatch.chdir(log.parent)
     names: dict[str, Any] = {}
     exec(by_hand, names)  # noqa: S102 - what the page shows is what is tested
@@ -56,12 +58,26 @@ def test_the_page_finds_the_segments_of_a_compacted_log(
             batch.add(orders, [order(number)])
             writer.commit(batch, {}, checkpoints=1)
         assert compact(writer, grace=grace) > 10
-    by_hand, _ = blocks(ROOT / "docs" / "changelog.md", "python")
+    _, by_hand, _ = blocks(ROOT / "docs" / "changelog.md", "python")
     monkeypatch.chdir(log.parent)
     names: dict[str, Any] = {}
     exec(by_hand, names)  # noqa: S102 - what the page shows is what is tested
     offsets = [offset for path in names["segments"] for offset in pq.read_table(path)["_offset"].to_pylist()]
     assert offsets == list(range(24))
+
+
+def test_others_read_an_exported_log_as_the_page_says(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for package in ("polars", "duckdb"):
+        pytest.importorskip(package, reason=READERS)
+    by_others, *_ = blocks(ROOT / "docs" / "changelog.md", "python")
+    monkeypatch.chdir(log.parent)
+    command = [sys.executable, "-m", "tidemark.runtime", "log", "export", "shop.log", "--delta", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert [orjson.loads(line)["files"] for line in done.stdout.splitlines()] == [2]
+    names: dict[str, Any] = {}
+    exec(by_others, names)  # noqa: S102 - what the page shows is what is tested
+    assert len(names["events"]) == 4
+    assert sum(pq.read_metadata(file).num_rows for file in names["files"]) == 4
 
 
 @pytest.mark.spark

@@ -223,6 +223,19 @@ def test_log_ls(captured: CaptureFolder) -> None:
     assert told[2].endswith("public.t")
 
 
+def test_log_export(captured: CaptureFolder) -> None:
+    told = captured.run("log", "export", "capture.yaml", "--delta")
+    assert (told.returncode, told.stderr) == (0, "")
+    assert told.stdout == f"public.t: 2 files, 2 new, 0 gone: {captured.log_path}/data/public/t\n"
+    (row,) = map(
+        json.loads, captured.run("log", "export", "shop.log", "--delta", "-t", "public.t", "--json").stdout.splitlines()
+    )
+    assert (row["table"], row["files"], row["added"], row["error"]) == ("public.t", 2, 0, None)
+    unknown = captured.run("log", "export", "shop.log", "--delta", "--table", "public.tt")
+    assert unknown.returncode == 2 and "TM-CFG-007" in unknown.stderr and "public.t" in unknown.stderr
+    assert captured.run("log", "export", "shop.log").returncode == 2
+
+
 def tailed(folder: CaptureFolder, *arguments: str) -> list[int]:
     done = folder.run("tail", "shop.log", "--table", "public.t", *arguments)
     assert done.returncode == 0, done.stderr
