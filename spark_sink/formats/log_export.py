@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -29,6 +30,9 @@ from tidemark.spark_sink.tables.store_place import StorePlace
 
 READ_ONLY = "tidemarkReadOnly"
 """The feature of writers that none has."""
+
+_CHECKPOINT_EVERY = 100
+"""Versions. A reader opens the newest checkpoint and the versions after it."""
 
 _LOCAL_TIMES = "timestampNtz"
 """The feature of tables with a column of that type, for readers and writers."""
@@ -70,14 +74,14 @@ def export(place: StorePlace, collections: Sequence[str]) -> Iterator[Exported]:
     log = ChangeLog(place.store)
     summary = log.summary()
     segments: dict[str, list[Segment]] = {name: [] for name in collections}
-    generations = {name: _generation(summary, name) for name in collections}
+    generations = {name: _generation(summary, name) for name in collections if name in summary.generations}
     for _, segment in log.segments_of_all(0, summary.next_offset):
-        if segment.collection in segments and segment.generation == generations[segment.collection]:
+        if generations.get(segment.collection, 0) == segment.generation:
             segments[segment.collection].append(segment)
     for name in collections:
         folder = _folder(segments[name])
         if folder is None:
-            continue  # Its generation has only begun.
+            continue  # It has only begun.
         table = place / folder
         try:
             columns = _columns(_schemas(summary, segments[name]))
@@ -167,14 +171,25 @@ def _brought_up_to_date(
             raise SparkError("TM-SPK-010", f"{place}: another process has made version {version}") from None
         except OSError as error:
             raise place.failed(error, path) from None
+        if version and version % _CHECKPOINT_EVERY == 0 and (table := _opened(place)) is not None:
+            with _failing(place):
+                table.create_checkpoint()
+                table.cleanup_metadata()
     return Exported(collection, place, len(wanted), len(added), len(removed))
 
 
 def _opened(place: StorePlace) -> DeltaTable | None:
+    with _failing(place):
+        try:
+            return DeltaTable(place.text, storage_options=delta_storage(place))
+        except TableNotFoundError:
+            return None
+
+
+@contextmanager
+def _failing(place: StorePlace) -> Iterator[None]:
     try:
-        return DeltaTable(place.text, storage_options=delta_storage(place))
-    except TableNotFoundError:
-        return None
+        yield
     except (DeltaError, OSError) as error:
         raise SparkError("TM-SPK-015", f"{place}: {str(error).splitlines()[0]}") from None
 
@@ -198,7 +213,7 @@ def _metadata(id: str, schema: str, now: int) -> dict[str, Any]:
         "format": {"provider": "parquet", "options": {}},
         "schemaString": schema,
         "partitionColumns": [],
-        "configuration": {},
+        "configuration": {"delta.logRetentionDuration": "interval 7 days"},
         "createdTime": now,
     }
 

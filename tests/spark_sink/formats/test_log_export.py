@@ -127,6 +127,17 @@ def test_it_is_brought_up_to_date(log: LogBuilder) -> None:
     assert read(place) == events(log)
 
 
+def test_many_versions_are_opened_by_a_checkpoint(log: LogBuilder) -> None:
+    for id in range(103):
+        log.commit(create(id))
+        place = well(log, ITEMS)[ITEMS].place
+    assert place.store.exists(f"_delta_log/{100:020d}.checkpoint.parquet")
+    for version in range(100):
+        place.store.delete(f"_delta_log/{version:020d}.json")
+    assert read(place) == events(log)
+    assert well(log, ITEMS)[ITEMS].files == 103
+
+
 def test_a_filter_on_offsets_opens_only_files_that_have_some(log: LogBuilder) -> None:
     for id in range(5):
         log.commit(create(id))
