@@ -151,6 +151,7 @@ def write(engine: Engine, random: Random, stop: threading.Event) -> None:
             stop.wait(0.002)
 
 
+@pytest.mark.drawn(1)
 def test_a_table_that_is_altered_at_random(engine: Engine) -> None:
     seed = int(os.environ.get("TIDEMARK_TEST_SEED", "1"))
     random = Random(seed)

@@ -55,7 +55,7 @@ def test_a_column_that_changes_in_the_log(engine: Engine, alteration: str) -> No
         assert current == list(next(iter(engine.rows("users").values())))
 
 
-@pytest.mark.drawn(10)
+@pytest.mark.drawn(5)
 @pytest.mark.parametrize("alteration", ALTERATIONS)
 def test_a_column_that_changes_while_the_table_is_read(engine: Engine, alteration: str) -> None:
     wide_users(engine, 600)
@@ -65,6 +65,7 @@ def test_a_column_that_changes_while_the_table_is_read(engine: Engine, alteratio
         engine.until_equal(capture, "users")
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("alteration", ["added", "dropped"])
 def test_a_column_that_changes_and_nothing_is_written_after_it(engine: Engine, alteration: str) -> None:
     """The log may show no row of the table for long: the backfill goes on all the same."""

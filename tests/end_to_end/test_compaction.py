@@ -21,7 +21,7 @@ from tidemark.protocol.store import Store
 from tidemark.protocol.store.local import DirectoryStore
 from tidemark.runtime.upkeep.log_check import LogCheck
 
-ENTRIES = {"commit": {"interval": "20ms"}, "compact": {"commits": 30, "grace": "20s"}}
+ENTRIES = {"commit": {"interval": "50ms"}, "compact": {"commits": 30, "grace": "20s"}}
 """Small commits, of which so many are compacted at a time."""
 
 TABLE = "public.accounts"

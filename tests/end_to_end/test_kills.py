@@ -26,8 +26,8 @@ KILLS = max(2, int(SECONDS / 8))
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(20 * SECONDS + 900)]
 
-ROWS = int(os.environ.get("TIDEMARK_TEST_ROWS", "20000"))
-"""Per table; with ``CHUNK_ROWS``, 100 chunks each: the backfill is under way at most of the kills."""
+ROWS = int(os.environ.get("TIDEMARK_TEST_ROWS", "10000"))
+"""Per table; with ``CHUNK_ROWS``, 50 chunks each or more: the backfill is under way at most of the kills."""
 
 RATE = int(os.environ.get("TIDEMARK_TEST_RATE", "100"))
 """Transactions a second that the writers try for."""

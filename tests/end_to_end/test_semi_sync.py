@@ -127,6 +127,8 @@ def test_a_commit_that_waits_for_a_replica_is_not_undone(own_database: Database,
     )
 
 
+# It shows that the test before it can fail: in `make soak` alone.
+@pytest.mark.drawn(0)
 def test_without_the_hidden_set_it_would_be(own_database: Database, tmp_path: Path) -> None:
     """The test above sees the race: a connector that takes every transaction it read for visible loses it."""
     connector = {"command": ["python", "-c", WITHOUT_HIDDEN_SET, "tidemark.connectors.mysql"]}

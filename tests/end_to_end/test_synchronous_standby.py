@@ -128,6 +128,8 @@ def test_commits_that_wait_for_a_standby_are_not_undone(own_postgres: Postgres, 
     assert backfill_with_waiting_commits(own_postgres, capture) == []
 
 
+# It shows that the test before it can fail: in `make soak` alone.
+@pytest.mark.drawn(0)
 def test_without_the_hidden_set_they_would_be(own_postgres: Postgres, tmp_path: Path) -> None:
     """The test above sees the race: a connector that takes every transaction it read for visible loses it."""
     connector = {"command": ["python", "-c", WITHOUT_HIDDEN_SET, CONNECTOR]}

@@ -33,7 +33,7 @@ def _events(capture: Capture) -> int:
     return ChangeLog(capture.log).summary().next_offset
 
 
-@pytest.mark.drawn(3)
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("named", [False, True], ids=["by a pattern", "by name"])
 def test_a_table_that_is_dropped_between_two_runs(engine: Engine, tmp_path: Path, named: bool) -> None:
     engine.users(20)

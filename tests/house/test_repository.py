@@ -87,7 +87,7 @@ def test_an_image_holds_the_base_without_the_command_line_and_arrow_and_its_extr
 
 
 def test_who_lacks_an_extra_is_told_its_name(project: dict[str, Any]) -> None:
-    assert EXTRAS.keys() == project["project"]["optional-dependencies"].keys() - {"dev", "bench"}
+    assert EXTRAS.keys() == project["project"]["optional-dependencies"].keys() - {"dev", "bench", "readers"}
     table = (ROOT / "README.md").read_text(encoding="utf-8")
     assert [name for name in EXTRAS if f"| `tidemark[{name}]` |" not in table] == []
 

@@ -16,6 +16,7 @@ from tests.workload.tables import create_tables
 OLD, NEW = "the-old-password", "the-new-password"
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("first", ["the source", "the file"])
 def test_a_password_that_is_rotated(database: Database, tmp_path: Path, first: str) -> None:
     create_tables(database, 20)

@@ -36,6 +36,7 @@ def assert_whole(folder: CaptureFolder) -> None:
     assert folder.log.summary().state == {"cursor": ROWS, "seen": last}
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("seed", range(2))
 def test_the_connector_killed_again_and_again(folder: CaptureFolder, seed: int) -> None:
     chance = random.Random(seed)
@@ -54,6 +55,7 @@ def test_the_connector_killed_again_and_again(folder: CaptureFolder, seed: int) 
     assert_whole(folder)
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("seed", range(2))
 def test_the_runtime_killed_again_and_again(folder: CaptureFolder, seed: int) -> None:
     chance = random.Random(seed)

@@ -166,6 +166,7 @@ def until_equal(sessions: Sessions, engine: PostgresEngine, database: Database) 
     raise AssertionError(f"the connector ends again and again: {sessions.current.logs[-1]}")
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("trigger", ["", SCRIPT], ids=["inferred", "told"])
 def test_tables_that_are_changed_in_every_way_at_random(database: Database, trigger: str) -> None:
     """With and without the event trigger that tells of rewrites."""

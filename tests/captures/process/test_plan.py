@@ -51,6 +51,7 @@ def written(shop: Database) -> list[Any]:
         return [files, list(cursor.fetchall())]
 
 
+@pytest.mark.drawn(1)
 def test_a_plan_writes_nothing_to_a_binlog_server(shop: Database) -> None:
     run(shop, "CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 1), (2, 2), (3, 3)")
     run(shop, "CREATE TABLE keyless (v INT)", "INSERT INTO keyless VALUES (1)")

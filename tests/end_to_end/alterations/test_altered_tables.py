@@ -69,7 +69,7 @@ def test_postgres(database: Database, tmp_path: Path, mode: str, chance: Random)
     altered.alter(mode, rebuild=sample(True, mode == "stopped"))
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize(
     ("name", "mode", "metadata"), sample([(name, *run) for name in PRODUCTS for run in RUNS], SOME_RUNS)
 )

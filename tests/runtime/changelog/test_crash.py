@@ -29,6 +29,7 @@ def log(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
     return s3.place()
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.slow
 def test_killed_at_random_moments(log: Store | Path) -> None:
     rng, acknowledged = random.Random(7), -1

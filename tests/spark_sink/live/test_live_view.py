@@ -77,6 +77,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> RandomLog:
     return made
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize(("form", "tail"), [(native, "tiny"), (native, "small"), (native, "large"), (sql, "small")])
 def test_a_view_is_what_a_replay_gives(spark: SparkSession, made: RandomLog, form: Form, tail: str) -> None:
     """Tables that were never folded, or up to three times; now, after each of some commits, and inside of them."""

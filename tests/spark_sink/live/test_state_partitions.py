@@ -46,7 +46,7 @@ def rows(partitions: Iterable[InputPartition]) -> State:
     return state
 
 
-@pytest.mark.drawn(4)
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("seed", range(sample(4, 4, 1)))
 @pytest.mark.parametrize("tail", ["small", "large", "in pieces"])
 def test_the_tasks_give_what_a_replay_gives(tmp_path: Path, seed: int, tail: str) -> None:

@@ -44,6 +44,7 @@ def changed(lake: KeptLake, *columns: str) -> list[tuple[Any, ...]]:
     return sorted({event[0]: tuple(event) for event in found.collect()}.values())
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("way", ["task", "rewrite"])
 @pytest.mark.parametrize("followed", [True, False])
 def test_a_column_that_is_renamed_keeps_its_values(lake: KeptLake, way: str, followed: bool) -> None:
@@ -177,6 +178,7 @@ def without_zones(found: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     ]
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("way", ["task", "rewrite"])
 def test_a_column_that_is_added_with_a_constant_is_filled(lake: KeptLake, way: str) -> None:
     log = lake.log

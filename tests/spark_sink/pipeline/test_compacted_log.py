@@ -35,6 +35,7 @@ def commits(lake: KeptLake, chance: random.Random, count: int) -> None:
         lake.log.commit(*chunk, *changes)
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("way", [None, "rewrite"])
 def test_tables_go_on_inside_of_it(lake: KeptLake, way: Way | None) -> None:
     chance = random.Random(3)

@@ -72,6 +72,7 @@ def generations(lake: KeptLake) -> list[tuple[int, int]]:
     return [(info["tidemark.generation"], info["tidemark.over"]) for info in told]
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("way", WAYS)
 def test_new_rows_are_laid_over_the_old_ones_until_they_are_whole(lake: KeptLake, way: str) -> None:
     log = lake.log
@@ -114,6 +115,7 @@ def test_new_rows_are_laid_over_the_old_ones_until_they_are_whole(lake: KeptLake
         assert_viewed_as_of_each_offset(lake)
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize(
     ("way", "rows", "more"), [("task", 1800, {}), ("rewrite", 700, {f"c{number}": "bigint" for number in range(40)})]
 )
@@ -139,6 +141,7 @@ def test_only_files_with_old_rows_are_rewritten(lake: KeptLake, way: str, rows: 
     assert all(not action["remove"]["dataChange"] for join in joins for action in join if "remove" in action)
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("way", WAYS)
 def test_a_truncate_empties_the_table_as_always(lake: KeptLake, way: str) -> None:
     log = lake.log
@@ -160,6 +163,7 @@ def test_a_truncate_empties_the_table_as_always(lake: KeptLake, way: str) -> Non
         assert_viewed_as_of_each_offset(lake)
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("kept_between", [True, False])
 def test_one_that_begins_before_the_last_is_whole_is_laid_over_both(lake: KeptLake, kept_between: bool) -> None:
     log = lake.log
@@ -221,6 +225,7 @@ def test_one_that_was_whole_before_anybody_looked_replaces_the_rows(lake: KeptLa
     assert generations(lake)[-1] == (2, 0)
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("way", WAYS)
 def test_a_wider_column_is_laid_over_with_its_new_type(lake: KeptLake, way: str) -> None:
     log = lake.log
@@ -267,6 +272,7 @@ def test_what_does_not_come_to_fit_stops_and_replaces_the_rows_once_it_is_whole(
     assert [(row["id"], row["name"]) for row in lake.rows("current")] == [(1, None), (3, 5)]
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("back_to", [(1, 0), (2, 1)])
 def test_a_restored_table_takes_again_what_it_lost(lake: KeptLake, back_to: tuple[int, int]) -> None:
     log = lake.log
@@ -289,6 +295,7 @@ def test_a_restored_table_takes_again_what_it_lost(lake: KeptLake, back_to: tupl
     assert_viewed(lake)
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("kept_between", [True, False])
 def test_half_of_the_transaction_that_changed_the_table_does_not_count(lake: KeptLake, kept_between: bool) -> None:
     log = lake.log
@@ -342,6 +349,7 @@ A, B = ("a", "string", "2"), ("b", "string", "3")
 X = ("x", "string", "3")
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize(
     ("first", "second", "laid"),
     [

@@ -47,6 +47,7 @@ def swap(log: LogBuilder, of: str) -> None:
     two.write_bytes(content)
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("of", [ITEMS, OTHERS])
 @pytest.mark.parametrize("way", ["task", "rewrite"])
 def test_nothing_of_them_is_applied_and_the_next_run_is_right(lake: KeptLake, way: str, of: str) -> None:

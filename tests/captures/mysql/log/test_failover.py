@@ -69,6 +69,7 @@ def test_moving_to_a_replica_in_a_backfill_loses_nothing_and_repeats_nothing(pai
     assert len(snapshots) == len(set(snapshots))
 
 
+@pytest.mark.drawn(1)
 def test_a_server_that_lacks_what_was_read_is_refused(pair: tuple[Database, Database]) -> None:
     primary, replica = pair
     assert replica.server is not None

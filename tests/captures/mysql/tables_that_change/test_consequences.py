@@ -212,6 +212,7 @@ def test_the_page_shows_the_list() -> None:
     assert markdown(CHANGES) in page and kept(KEEPING) in page
 
 
+@pytest.mark.drawn(30)
 @pytest.mark.parametrize("metadata", ["FULL", "NO_LOG"])
 @pytest.mark.parametrize("change", EXAMPLES, ids=[change.name for change in EXAMPLES])
 def test_what_follows(

@@ -186,7 +186,7 @@ EVERY = list(product(("mariadb", "mysql"), WAYS, ("FULL", "NO_LOG")))
 """In ``make soak``. Each tries all clauses alone, and a part of the pairs."""
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(1)
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(("server", "way", "metadata"), sample(EVERY, RUNS))

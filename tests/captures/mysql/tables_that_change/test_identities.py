@@ -85,6 +85,7 @@ def _alter(database: Database, table: str, clauses: str) -> None:
     run(database, "SET sql_mode = ''", f"ALTER TABLE {table} {clauses}")
 
 
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("metadata", ["FULL", "NO_LOG"])
 @pytest.mark.parametrize("how", ["one by one", "at once", "stopped", "killed"])
 def test_rows_are_the_sources(binlog_database: Database, how: str, metadata: str) -> None:

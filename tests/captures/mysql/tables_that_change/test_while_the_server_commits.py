@@ -84,6 +84,7 @@ def test_while_it_is_captured(shop: Database, alteration: str, expected: list[Js
         capture.until(lambda c: c.done() and rows(c) == expected)
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize(("alteration", "expected"), ALTERATIONS)
 def test_while_a_capture_opens(shop: Database, alteration: str, expected: list[Json]) -> None:
     with session(shop.config(), bindings("shop.t"), command=COMMAND) as capture:

@@ -136,6 +136,7 @@ def said_by_the_server(database: Database) -> dict[int, str | None]:
     return found
 
 
+@pytest.mark.drawn(6)
 @pytest.mark.parametrize("encoding", SINGLE + SEVERAL)
 def test_chunk_and_log_have_what_the_server_says(in_encoding: InEncoding, encoding: str) -> None:
     database = in_encoding(encoding)

@@ -111,6 +111,7 @@ def test_old_rows_do_not_win(own_server: Postgres) -> None:
                 assert locations == sorted(locations)
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.usefixtures("both_forms")
 def test_a_session_that_begins_meanwhile_emits_no_old_rows(own_server: Postgres) -> None:
     """What the last one emitted unseen, it knows from the state, and not which rows that was: it waits."""

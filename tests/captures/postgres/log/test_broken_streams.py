@@ -152,6 +152,7 @@ def test_a_connection_that_is_reset(database: Database, proxy: TcpProxy) -> None
         assert _all_came_once(reader)
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("middle", [True, False])
 def test_a_peer_that_falls_silent(database: Database, proxy: TcpProxy, middle: bool) -> None:
     """The server holds the slot for its old walsender until the new stream ends that."""
@@ -210,6 +211,7 @@ def stoppable() -> Iterator[Postgres]:
         yield server
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
 def test_a_server_that_restarts(stoppable: Postgres, mode: StopMode) -> None:
     assert stoppable.server is not None

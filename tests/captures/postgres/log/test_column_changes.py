@@ -46,6 +46,7 @@ def test_a_value_of_each_type(
     assert both.batches > 2 * most - 2 * negative_zeros - 4
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize(
     ("identity", "fewest"), [("DEFAULT", 1), ("FULL", 1), ("USING INDEX other_key", 1), ("DEFAULT", 40)]
 )

@@ -150,6 +150,7 @@ MENDED: dict[str, tuple[str, int, list[str]]] = {
 }
 
 
+@pytest.mark.drawn(10)
 @pytest.mark.parametrize("wrong", MENDED)
 def test_what_validation_says_to_run_mends_it(scene: Scene, wrong: str) -> None:
     code, version, made = MENDED[wrong]

@@ -162,7 +162,7 @@ def staged(database: Database, change: TableChange | KeepsValues) -> Iterator[St
         stage.run(["DROP OWNED BY {role}", "DROP ROLE {role}"])
 
 
-@pytest.mark.drawn(10)
+@pytest.mark.drawn(6)
 @pytest.mark.parametrize("change", list(SCENES), ids=lambda change: change.name)
 def test_a_change(database: Database, change: TableChange | KeepsValues) -> None:
     with staged(database, change) as stage:

@@ -223,6 +223,7 @@ def _check_reread(capture: Session, tables: Sequence[str], *, busy: bool) -> Non
     assert [table for table in tables if expected[table] is True and not reread[table]] == []
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("busy", [False, True], ids=["quiet", "busy"])
 def test_columns_that_change_while_the_capture_runs(any_database: Database, busy: bool) -> None:
     tables = sample(TABLES, HALVES[busy])
@@ -239,6 +240,7 @@ def test_columns_that_change_while_the_capture_runs(any_database: Database, busy
         _check_reread(again, tables, busy=busy)
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("busy", [False, True], ids=["quiet", "busy"])
 def test_columns_that_changed_while_nobody_listened(any_database: Database, busy: bool) -> None:
     """The log lags behind the catalogs, and the capture is killed before it has read all of it."""

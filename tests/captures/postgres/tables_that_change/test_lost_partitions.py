@@ -131,6 +131,7 @@ COME = {
 }
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("publication", ["", "FOR ALL TABLES WITH (publish_via_partition_root = true)"])
 def test_rows_that_are_lost(any_database: Database, publication: str) -> None:
     """No row stays that is gone, whatever else explains that the partition has another file."""

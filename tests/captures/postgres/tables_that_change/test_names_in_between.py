@@ -93,6 +93,7 @@ def _without_nulls(rows: Iterable[str]) -> list[str]:
     return sorted(json.dumps({k: v for k, v in json.loads(row).items() if v is not None}) for row in rows)
 
 
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize(("table", "used", "renamed"), CASES.values(), ids=CASES)
 def test_a_name_between_two_looks(database: Database, table: list[str], used: list[str], renamed: list[str]) -> None:
     prepare(database, *table)

@@ -46,6 +46,7 @@ def assert_same(found: list[tuple[str, object]], expected: list[tuple[str, objec
         assert one == other
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("seed", range(sample(8, 2)))
 def test_whoever_reads_it_finds_the_same(place: StorePlace, seed: int) -> None:
     chance = random.Random(seed)
@@ -69,6 +70,7 @@ def test_whoever_reads_it_finds_the_same(place: StorePlace, seed: int) -> None:
     assert ChangeLog(place.store).replacements or ChangeLog(place.store).summary().replacements
 
 
+@pytest.mark.drawn(1)
 def test_files_become_few_and_no_other_is_left(log_store: Store) -> None:
     chance = random.Random(7)
     with LogWriter.open(log_store, "shop") as log:
@@ -82,6 +84,7 @@ def test_files_become_few_and_no_other_is_left(log_store: Store) -> None:
     assert list(LogCheck(ChangeLog(log_store)).damages()) == []
 
 
+@pytest.mark.drawn(1)
 def test_what_was_replaced_stays_for_the_grace(log_store: Store) -> None:
     with LogWriter.open(log_store, "shop") as log:
         write(log, random.Random(3), 60)

@@ -86,6 +86,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     return s3.place()
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.slow
 def test_at_random_moments(store: Store) -> None:
     rng, acknowledged = random.Random(7), 0
