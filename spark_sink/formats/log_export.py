@@ -22,7 +22,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from tidemark.protocol.changelog import ChangeLog, Segment, Summary, TableSchema
 from tidemark.protocol.changelog.column_identity import identities
-from tidemark.protocol.changelog.models import META_COLUMNS
+from tidemark.protocol.changelog.models import META_COLUMNS, KnownGeneration
 from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.formats.delta_storage import delta_storage
 from tidemark.spark_sink.tables.column_types import Columns, arrow_schema
@@ -66,23 +66,23 @@ def export(place: StorePlace, collections: Sequence[str]) -> Iterator[Exported]:
 
     Args:
         place: Of the log.
-        collections: Those that have events.
+        collections: Those wanted. One without an event has no result.
 
     Raises:
         ChangeLogError: As ``ChangeLog``. What is wrong with one table is in its result.
     """
     log = ChangeLog(place.store)
     summary = log.summary()
-    segments: dict[str, list[Segment]] = {name: [] for name in collections}
-    generations = {name: _generation(summary, name) for name in collections if name in summary.generations}
-    for _, segment in log.segments_of_all(0, summary.next_offset):
-        if generations.get(segment.collection, 0) == segment.generation:
-            segments[segment.collection].append(segment)
-    for name in collections:
-        folder = _folder(segments[name])
-        if folder is None:
-            continue  # It has only begun.
-        table = place / folder
+    generations = {name: _generation(known) for name in collections if (known := summary.generations.get(name))}
+    segments: dict[str, list[Segment]] = {}
+    for _, segment in log.segments_of_all(
+        min((one.begin for one in generations.values()), default=summary.next_offset), summary.next_offset
+    ):
+        one = generations.get(segment.collection)
+        if one is not None and one.number == segment.generation:
+            segments.setdefault(segment.collection, []).append(segment)
+    for name in filter(segments.__contains__, collections):  # Others have only begun.
+        table = place / segments[name][0].path.rpartition("/")[0]
         try:
             columns = _columns(_schemas(summary, segments[name]))
             yield _brought_up_to_date(name, table, columns, segments[name], summary.next_offset)
@@ -90,13 +90,8 @@ def export(place: StorePlace, collections: Sequence[str]) -> Iterator[Exported]:
             yield Exported(name, table, error=error)
 
 
-def _generation(summary: Summary, collection: str) -> int:
-    known = summary.generations[collection]
-    return (known[0] if known[0].whole is not None else known[-1]).number
-
-
-def _folder(segments: Sequence[Segment]) -> str | None:
-    return segments[0].path.rpartition("/")[0] if segments else None
+def _generation(known: Sequence[KnownGeneration]) -> KnownGeneration:
+    return known[0] if known[0].whole is not None else known[-1]
 
 
 def _schemas(summary: Summary, segments: Sequence[Segment]) -> list[TableSchema]:
