@@ -184,6 +184,7 @@ class Session:
             return False
         if line is None:
             self._lines.put(None)  # For whoever asks again.
+            self._await_last_log_line()
             raise ConnectorEnded(f"the connector ended: {self.last_words()}")
         return self._take(line, acknowledge=acknowledge)
 
@@ -211,8 +212,12 @@ class Session:
         while (line := self._lines.get(timeout=max(0.0, deadline - time.monotonic()))) is not None:
             self._take(line, acknowledge=True)
         status = self.process.wait(timeout=60)
-        self._threads[1].join(timeout=60)  # Its last log line may still be on its way.
+        self._await_last_log_line()
         return status
+
+    def _await_last_log_line(self) -> None:
+        """Of a connector that has ended it may still be on its way."""
+        self._threads[1].join(timeout=60)
 
     def send(self, message: Json | bytes) -> None:
         assert self.process.stdin is not None
