@@ -14,7 +14,7 @@ from tidemark.protocol.envelope import INTERNAL, MAX_LINE_BYTES, kind_and_fields
 from tidemark.protocol.errors import ProtocolError
 from tidemark.protocol.fields import message_of
 from tidemark.protocol.messages import MAX_UINT32, REQUESTS, RESPONSES, Message, Request, Response
-from tidemark.protocol.nesting import MESSAGE_NESTING, nested_deeper
+from tidemark.protocol.text.nesting import MESSAGE_NESTING, nested_deeper
 
 CAPTURED_SUFFIX = b"}}\n"
 """What follows the document in a ``captured`` line."""

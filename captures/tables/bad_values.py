@@ -19,7 +19,7 @@ from tidemark.captures.tables.suggested_entries import in_yaml
 from tidemark.protocol.envelope import MAX_LINE_BYTES
 from tidemark.protocol.environment import RUNTIME, is_on
 from tidemark.protocol.errors import SourceError
-from tidemark.protocol.nesting import VALUE_NESTING, nested_deeper
+from tidemark.protocol.text.nesting import VALUE_NESTING, nested_deeper
 
 Policy = Literal["stop", "text", "clamp", "null", "quarantine"]
 """``stop``: the table is set aside. ``text``: the column is text everywhere. ``clamp``: the nearest date or timestamp

@@ -1,1 +1,1 @@
-"""Text that people write and read: sizes and names in configurations, and what a terminal may show."""
+"""Text: sizes and names in configurations, what a terminal may show, and how deep JSON may be nested."""

@@ -19,9 +19,9 @@ import typer
 
 from tidemark.protocol.capture_file import CaptureFile, read_capture_file
 from tidemark.runtime.commands.arguments import JsonOption
-from tidemark.runtime.commands.permissions import write_for
 from tidemark.runtime.many_captures.parent import end_with_parent
 from tidemark.runtime.preparation.known_tables import keep_known, taken_out
+from tidemark.runtime.preparation.permissions import write_for
 from tidemark.runtime.preparation.prepared_capture import Preparation, PreparedCapture
 from tidemark.runtime.progress.display import Display
 from tidemark.runtime.progress.failures import failure_of

@@ -16,8 +16,8 @@ from tidemark.protocol.messages import Control
 from tidemark.protocol.store import Store
 from tidemark.protocol.text.nearest_names import near
 from tidemark.runtime.commands.arguments import CaptureFileArgument, JsonOption
-from tidemark.runtime.commands.permissions import write_for
 from tidemark.runtime.commands.printing import say, say_json
+from tidemark.runtime.preparation.permissions import write_for
 from tidemark.runtime.progress.liveness import liveness
 from tidemark.runtime.progress.rereads import rereads
 from tidemark.runtime.progress.state_folder import StateFolder

@@ -13,7 +13,7 @@ from tests.protocol.documents import DIGITS, OBJECTS, TEXTS, UINT32, Digits, Jso
 from tidemark.protocol.codec import CAPTURED_SUFFIX, captured_prefix, decode_response, split_captured
 from tidemark.protocol.envelope import MAX_LINE_BYTES
 from tidemark.protocol.errors import ProtocolError
-from tidemark.protocol.nesting import MESSAGE_NESTING
+from tidemark.protocol.text.nesting import MESSAGE_NESTING
 
 EXACT_OBJECTS = st.dictionaries(TEXTS, values(DIGITS.map(Digits)), max_size=4)
 SPACES = st.sampled_from(["", " ", "\t ", " \r"])
