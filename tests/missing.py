@@ -10,7 +10,7 @@ _PROVIDED_BY = "; to have it: "
 
 DOCKER_ENGINE = f"no Docker engine answers{_PROVIDED_BY}apt-get install docker.io, then start dockerd"
 
-READERS = f"there are no DuckDB and Polars{_PROVIDED_BY}make readers"
+OTHER_READERS = f"there are no DuckDB and Polars{_PROVIDED_BY}make readers"
 
 
 def lacks(what: str, provided_by: str) -> str:

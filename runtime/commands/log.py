@@ -198,13 +198,14 @@ def export(log: LogArgument, delta: DeltaOption = False, table: TablesOption = N
     from tidemark.spark_sink.source.log_path import log_and_warehouse
 
     place, _ = log_and_warehouse(log)
-    known = {name.replace("/", "."): name for name in ChangeLog(place.store).summary().totals}
+    opened_log = ChangeLog(place.store)
+    known = {name.replace("/", "."): name for name in opened_log.summary().totals}
     if unknown := [name for name in table or () if name.replace("/", ".") not in known]:
         near_ones = near(unknown[0], list(known))
         raise UsageError("TM-CFG-007", f"{place} has no events of a table {unknown[0]}{near_ones}")
     wanted = [known[name.replace("/", ".")] for name in table] if table else sorted(set(known.values()) - {QUARANTINE})
     failed = False
-    for one in exported(place, wanted):
+    for one in exported(opened_log, place, wanted):
         failed |= one.error is not None
         name = one.collection.replace("/", ".")
         if json:

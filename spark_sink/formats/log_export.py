@@ -59,19 +59,19 @@ class Exported:
     error: SparkError | None = None
 
 
-def export(place: StorePlace, collections: Sequence[str]) -> Iterator[Exported]:
+def export(log: ChangeLog, place: StorePlace, collections: Sequence[str]) -> Iterator[Exported]:
     """Makes the Delta tables of a log's collections, or brings them up to date.
 
     A table has all events of one generation: the last one that is whole, or else the newest.
 
     Args:
+        log: The log.
         place: Of the log.
         collections: Those wanted. One without an event has no result.
 
     Raises:
         ChangeLogError: As ``ChangeLog``. What is wrong with one table is in its result.
     """
-    log = ChangeLog(place.store)
     summary = log.summary()
     generations = {name: _generation(known) for name in collections if (known := summary.generations.get(name))}
     segments: dict[str, list[Segment]] = {}
@@ -134,7 +134,7 @@ def _impossible(schema: TableSchema, why: str) -> SparkError:
 def _brought_up_to_date(
     collection: str, place: StorePlace, columns: Columns, segments: Sequence[Segment], end: int
 ) -> Exported:
-    """Commits what the table lacks, if anything. Raises ``TM-SPK-010`` and ``TM-SPK-015``."""
+    """Commits what the table lacks, if anything. Raises ``TM-SPK-010``, ``-015`` and ``-026``."""
     table = _opened(place)
     known = {} if table is None else _last_offsets(table)
     schema = Schema.from_arrow(arrow_schema(columns)).to_json()

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.house.files import ROOT, blocks
-from tests.missing import READERS
+from tests.missing import OTHER_READERS
 from tests.runtime.changelog.compaction.logs import compact
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, order
 from tidemark.protocol.changelog import ChangeLog
@@ -68,7 +68,7 @@ def test_the_page_finds_the_segments_of_a_compacted_log(
 
 def test_others_read_an_exported_log_as_the_page_says(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for package in ("polars", "duckdb"):
-        pytest.importorskip(package, reason=READERS)
+        pytest.importorskip(package, reason=OTHER_READERS)
     by_others, *_ = blocks(ROOT / "docs" / "changelog.md", "python")
     monkeypatch.chdir(log.parent)
     command = [sys.executable, "-m", "tidemark.runtime", "log", "export", "shop.log", "--delta", "--json"]

@@ -8,6 +8,7 @@ import pytest
 
 from tests.spark_sink.lake import ITEMS
 from tests.spark_sink.log_builder import Event, LogBuilder, create, schema
+from tidemark.protocol.changelog import ChangeLog
 from tidemark.spark_sink.formats.log_export import export
 from tidemark.spark_sink.tables.store_place import StorePlace
 
@@ -24,7 +25,7 @@ def test_its_events_are_read_and_cannot_be_written(spark: SparkSession, log: Log
         log.commit(Event("u", {"id": 3, "name": "new"}, ("at",)), create(7))
     log.commit(Event("t"))
     assert log.compact() > 2
-    (one,) = export(StorePlace.of(log.root), [ITEMS])
+    (one,) = export(ChangeLog(log.root), StorePlace.of(log.root), [ITEMS])
     rows = spark.read.format("delta").load(str(one.place)).orderBy("_offset").select("_offset", "_op", "id").collect()
     assert [tuple(row) for row in rows] == [(offset, event.op, event.row.get("id")) for offset, event in log.events]
     files = {path for path in log.root.rglob("*") if path.is_file()}

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from tests.missing import READERS as OTHERS
+from tests.missing import OTHER_READERS
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, order
 from tests.servers.object_store import S3Server
 from tests.spark_sink.lake import ITEMS
@@ -38,7 +38,7 @@ def log(tmp_path: Path) -> LogBuilder:
 
 def exported(log: LogBuilder, *collections: str) -> dict[str, Exported]:
     place = StorePlace.of(log.root)
-    return {one.collection: one for one in export(place, collections or tuple(log.schemas))}
+    return {one.collection: one for one in export(ChangeLog(place.store), place, collections or tuple(log.schemas))}
 
 
 def well(log: LogBuilder, *collections: str) -> dict[str, Exported]:
@@ -48,7 +48,7 @@ def well(log: LogBuilder, *collections: str) -> dict[str, Exported]:
 
 
 def polars(place: StorePlace) -> list[dict[str, Any]]:
-    polars = pytest.importorskip("polars", reason=OTHERS)
+    polars = pytest.importorskip("polars", reason=OTHER_READERS)
     rows: list[dict[str, Any]] = (
         polars.scan_delta(place.text, storage_options=delta_storage(place)).collect().to_dicts()
     )
@@ -56,7 +56,7 @@ def polars(place: StorePlace) -> list[dict[str, Any]]:
 
 
 def duckdb(place: StorePlace) -> list[dict[str, Any]]:
-    duckdb = pytest.importorskip("duckdb", reason=OTHERS)
+    duckdb = pytest.importorskip("duckdb", reason=OTHER_READERS)
     events = opened(place).to_pyarrow_dataset()
     with duckdb.connect() as connection:
         found: pa.Table = connection.register("events", events).sql("SELECT * FROM events").to_arrow_table()
@@ -241,7 +241,7 @@ def test_the_log_does_not_mind(tmp_path: Path) -> None:
         checking = LogCheck(ChangeLog(place.store))
         assert [*checking.damages()] == []
         assert checking.checked.unnamed == 0
-        (one,) = export(place, [ORDERS])
+        (one,) = export(ChangeLog(place.store), place, [ORDERS])
         assert (one.files, one.error) == (start + 1, None)
         assert [row for _, _, row in read(one.place)] == [*range(start + 1)]
 
@@ -263,6 +263,6 @@ def test_a_log_in_a_bucket(log: LogBuilder, s3: S3Server, reader: str) -> None:
     for count in (1, 2):
         log.commit(*(create(id) for id in range(count)))
         publish(log.root, place.store)
-        (one,) = export(place, [ITEMS])
+        (one,) = export(ChangeLog(place.store), place, [ITEMS])
         assert one.error is None
         assert read(one.place, reader) == events(log)
