@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
 
-from tidemark.protocol.changelog.evolution import fits
+from tidemark.protocol.changelog.columns.evolution import fits
 from tidemark.protocol.changelog.models import KnownGeneration, Segment, Summary, TableSchema
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tidemark.protocol.changelog import Generation, KnownGeneration, Segment, Summary, TableSchema
-from tidemark.protocol.changelog.column_identity import BY_NAME, identities
-from tidemark.protocol.changelog.evolution import departure
+from tidemark.protocol.changelog.columns.column_identity import BY_NAME, identities
+from tidemark.protocol.changelog.columns.evolution import departure
 from tidemark.protocol.messages import Json
 
 

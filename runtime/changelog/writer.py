@@ -14,6 +14,7 @@ from threading import Lock
 from typing import Self
 
 from tidemark.protocol.changelog import layout
+from tidemark.protocol.changelog.columns.table_schema import Schema, is_untyped, table_schema
 from tidemark.protocol.changelog.models import (
     Commit,
     Generation,
@@ -23,7 +24,6 @@ from tidemark.protocol.changelog.models import (
     TableSchema,
 )
 from tidemark.protocol.changelog.reader import ChangeLog
-from tidemark.protocol.changelog.table_schema import Schema, is_untyped, table_schema
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.messages import JsonObject
 from tidemark.protocol.state import difference

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from tidemark.protocol.capture_file import CaptureFile
 from tidemark.protocol.changelog import TableSchema
-from tidemark.protocol.changelog.evolution import widens
-from tidemark.protocol.changelog.table_schema import is_untyped, table_schema
+from tidemark.protocol.changelog.columns.evolution import widens
+from tidemark.protocol.changelog.columns.table_schema import is_untyped, table_schema
 from tidemark.protocol.environment import CHECK
 from tidemark.protocol.errors import TidemarkError
 from tidemark.protocol.log_lines import LogLine

@@ -21,7 +21,7 @@ from deltalake import DeltaTable, Schema
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from tidemark.protocol.changelog import ChangeLog, Segment, Summary, TableSchema
-from tidemark.protocol.changelog.column_identity import identities
+from tidemark.protocol.changelog.columns.column_identity import identities
 from tidemark.protocol.changelog.models import META_COLUMNS, KnownGeneration
 from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.formats.delta_storage import delta_storage

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from tidemark.protocol.changelog.evolution import widens
+from tidemark.protocol.changelog.columns.evolution import widens
 from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.live.state_partitions import plan_state, read_state
 from tidemark.spark_sink.live.table_view import TableView, end_of, table_view

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from tidemark.protocol.changelog import Segment, Summary, TableSchema
-from tidemark.protocol.changelog.column_identity import BY_NAME
-from tidemark.protocol.changelog.evolution import changes, departure
+from tidemark.protocol.changelog.columns.column_identity import BY_NAME
+from tidemark.protocol.changelog.columns.evolution import changes, departure
 from tidemark.protocol.changelog.models import META_COLUMNS
 from tidemark.protocol.changelog.shown import Shown
 from tidemark.protocol.errors import SparkError

@@ -13,8 +13,8 @@ import orjson
 import pyarrow as pa
 
 from tidemark.protocol.changelog import Segment, Summary, TableSchema
-from tidemark.protocol.changelog.column_identity import BY_NAME, identities
-from tidemark.protocol.changelog.evolution import widens
+from tidemark.protocol.changelog.columns.column_identity import BY_NAME, identities
+from tidemark.protocol.changelog.columns.evolution import widens
 from tidemark.protocol.changelog.segment_files import SegmentFile
 from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.tables.column_types import Columns, Rows, conformed, filled

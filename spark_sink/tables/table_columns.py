@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable, Mapping, Sequence
 
 from tidemark.protocol.changelog import ChangeLog, Summary, TableSchema
-from tidemark.protocol.changelog.evolution import widens
+from tidemark.protocol.changelog.columns.evolution import widens
 from tidemark.protocol.changelog.models import META_COLUMNS
 from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.tables.column_types import Columns

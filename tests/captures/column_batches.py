@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemark.protocol.batches import HEAD
+from tidemark.protocol.changelog.columns.table_schema import table_schema
 from tidemark.protocol.changelog.models import Column
-from tidemark.protocol.changelog.table_schema import table_schema
 from tidemark.runtime.changelog.documents.columns import arrow_type, cast
 from tidemark.runtime.changelog.documents.decoder import decoder
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemark.protocol.changelog import Column, Commit, Generation, KnownGeneration, Segment, Summary, TableSchema
-from tidemark.protocol.changelog.evolution import fits
+from tidemark.protocol.changelog.columns.evolution import fits
 from tidemark.protocol.changelog.models import CollectionTotals
 from tidemark.protocol.changelog.shown import newest_alone, shown
 from tidemark.protocol.changelog.summaries import advance

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.runtime.changelog.shop import closed, document, stored
-from tidemark.protocol.changelog.table_schema import table_schema
+from tidemark.protocol.changelog.columns.table_schema import table_schema
 from tidemark.runtime.changelog.writer import LogWriter
 
 

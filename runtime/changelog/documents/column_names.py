@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from tidemark.protocol.changelog.evolution import widens
+from tidemark.protocol.changelog.columns.evolution import widens
+from tidemark.protocol.changelog.columns.table_schema import WHOLE_DOCUMENT
 from tidemark.protocol.changelog.models import DOCUMENT_COLUMN, META_COLUMNS, Column, TableSchema
-from tidemark.protocol.changelog.table_schema import WHOLE_DOCUMENT
 
 _RESERVED = frozenset({*META_COLUMNS, DOCUMENT_COLUMN, "_meta"})
 _UNUSABLE = re.compile(r'["\\\x00-\x1f]')

@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 from msgspec import Raw
 
 from tidemark.protocol.batches import CapturedBatch, Part, broken
+from tidemark.protocol.changelog.columns.table_schema import is_untyped
 from tidemark.protocol.changelog.models import META_COLUMNS, Column, TableSchema
-from tidemark.protocol.changelog.table_schema import is_untyped
 from tidemark.runtime.changelog.documents.columns import MICROSECONDS_A_DAY, MISFITS, arrow_type, cast, codec
 from tidemark.runtime.changelog.documents.decoder import DocumentDecoder, renamed
 from tidemark.runtime.changelog.documents.quarantine import Misfit, misfit

@@ -19,8 +19,8 @@ import pyarrow as pa
 from msgspec import Raw, Struct
 from msgspec.json import Decoder
 
+from tidemark.protocol.changelog.columns.table_schema import is_untyped
 from tidemark.protocol.changelog.models import DOCUMENT_COLUMN, META_COLUMNS, Column, TableSchema
-from tidemark.protocol.changelog.table_schema import is_untyped
 from tidemark.protocol.errors import ChangeLogError, ProtocolError, TidemarkError
 from tidemark.runtime.changelog.documents.columns import (
     ABSENT,

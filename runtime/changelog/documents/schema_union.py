@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidemark.protocol.changelog.table_schema import UNCLEAR, Schema, UnclearSchema, kinds, members, whole
+from tidemark.protocol.changelog.columns.table_schema import UNCLEAR, Schema, UnclearSchema, kinds, members, whole
 
 _SAME = ("format", "contentEncoding", "contentMediaType", "x-precision", "x-scale", "x-local", "description")
 """Keywords that stay if they are equal on both sides."""

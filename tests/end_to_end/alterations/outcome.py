@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from enum import Enum
 
-from tidemark.protocol.changelog.evolution import fits
+from tidemark.protocol.changelog.columns.evolution import fits
 from tidemark.protocol.changelog.shown import newest_alone, shown
 from tidemark.spark_sink.source.followed_log import FollowedLog
 

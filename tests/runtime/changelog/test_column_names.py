@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from tests.runtime.changelog.shop import closed, document, stored
 from tidemark.protocol.changelog import ChangeLog, TableSchema
+from tidemark.protocol.changelog.columns.table_schema import table_schema
 from tidemark.protocol.changelog.models import META_COLUMNS
-from tidemark.protocol.changelog.table_schema import table_schema
 from tidemark.runtime.changelog.documents.column_names import ColumnNames
 from tidemark.runtime.changelog.writer import LogWriter
 

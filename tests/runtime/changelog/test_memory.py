@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, data_files, named_files, order
+from tidemark.protocol.changelog.columns.table_schema import table_schema
 from tidemark.protocol.changelog.layout import HEADER
-from tidemark.protocol.changelog.table_schema import table_schema
 from tidemark.protocol.store.local import DirectoryStore
 from tidemark.runtime.changelog.batch import QUEUED_BLOCKS, Batch, BoundCollection
 

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 import pyarrow.parquet as pq
 
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, order
+from tidemark.protocol.changelog.columns.table_schema import table_schema
 from tidemark.protocol.changelog.layout import HEADER
-from tidemark.protocol.changelog.table_schema import table_schema
 from tidemark.protocol.store.local import DirectoryStore
 from tidemark.runtime.changelog.batch import WRITING_THREADS, Batch, BoundCollection
 

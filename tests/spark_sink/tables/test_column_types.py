@@ -3,7 +3,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from tidemark.protocol.changelog.evolution import widens
+from tidemark.protocol.changelog.columns.evolution import widens
 from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.tables.column_types import arrow_type, ddl, spark_type
 

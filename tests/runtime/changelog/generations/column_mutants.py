@@ -5,7 +5,8 @@ from __future__ import annotations
 from operator import attrgetter
 
 from tests.runtime.changelog.generations.mutants import Mutant
-from tidemark.protocol.changelog import column_identity, evolution, summaries
+from tidemark.protocol.changelog import summaries
+from tidemark.protocol.changelog.columns import column_identity, evolution
 from tidemark.protocol.changelog.models import TableSchema
 from tidemark.runtime.changelog import fills
 from tidemark.runtime.changelog.generations import CollectionGenerations

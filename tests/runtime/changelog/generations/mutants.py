@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from tests.runtime.changelog.generations.model import PLAIN, SHAPES
-from tidemark.protocol.changelog import evolution, shown, summaries
+from tidemark.protocol.changelog import shown, summaries
+from tidemark.protocol.changelog.columns import evolution
 from tidemark.protocol.changelog.models import Summary
 from tidemark.runtime.changelog.batch import Batch
 from tidemark.runtime.changelog.generations import CollectionGenerations, emptied

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from tidemark.protocol.changelog.column_identity import go_on, identities
+from tidemark.protocol.changelog.columns.column_identity import go_on, identities
 from tidemark.protocol.changelog.models import TableSchema
 
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
