@@ -19,6 +19,8 @@ from tidemark.protocol.errors import SourceError
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 _MOMENT = re.compile(r"-?[0-9]+([-:. ][0-9]+)*")
 _ADDRESS = re.compile(r"[0-9a-fA-F:.-]+")
+_BITS = 64
+"""The most labels of a SET: the column's number has a bit for each."""
 _HEX = re.compile(r"([0-9a-f]{2})*")
 
 
@@ -73,7 +75,11 @@ class KeyRange:
     def _compared(self, column: Column, operator: str, text: str) -> str:
         if column.data_type == "enum":
             return self._enum(column, operator, text)
-        return f"{quoted_name(column.name)} {operator} {self._literal(column, text)}"
+        name = quoted_name(column.name)
+        if column.data_type == "set" and len(column.labels) == _BITS:
+            # The server sorts the last label's bit above all others, and compares it as the sign of a number.
+            name = f"CAST({name} AS UNSIGNED)"
+        return f"{name} {operator} {self._literal(column, text)}"
 
     def _enum(self, column: Column, operator: str, text: str) -> str:
         """Lists labels: the optimizer finds no range between two, and compares them as texts.
