@@ -21,8 +21,8 @@ import pyarrow.compute as pc
 
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.changelog.segment_files import SegmentFile
-from tidemark.runtime.changelog.compaction.compaction import Compaction
 from tidemark.runtime.changelog.compaction.runs import RunLimits
+from tidemark.runtime.changelog.upkeep import Upkeep, UpkeepRules
 from tidemark.runtime.changelog.writer import LogWriter
 
 TABLE = "public/orders"
@@ -75,13 +75,13 @@ def _compact(root: Path) -> None:
         def commit() -> None:
             log.commit(log.begin(), log.state, 0)
 
-        compaction = Compaction(log, timedelta(), commit, lambda error: print(error))
+        upkeep = Upkeep(log, UpkeepRules(RunLimits(), timedelta()), commit, lambda error: print(error))
         began, cpu = time.monotonic(), time.process_time()
-        compaction.once(RunLimits())
+        compacted = upkeep.compact(RunLimits())
         seconds, cpu = time.monotonic() - began, time.process_time() - cpu
     print(
-        f"{compaction.compacted:,} commits compacted in {seconds:.1f} s, {cpu:.1f} CPU-s, "
-        f"{size / 1e6 / seconds:.1f} MB/s of what there was; {compaction.removed:,} files deleted"
+        f"{compacted:,} commits compacted in {seconds:.1f} s, {cpu:.1f} CPU-s, "
+        f"{size / 1e6 / seconds:.1f} MB/s of what there was"
     )
 
 

@@ -19,6 +19,7 @@ from pydantic import (
 
 from tidemark.protocol.capture_file.metrics_entry import MetricsEntry
 from tidemark.protocol.capture_file.notify_entry import NotifyEntry
+from tidemark.protocol.capture_file.retain_entry import RetainEntry
 from tidemark.protocol.capture_file.spark_entry import SparkEntry
 from tidemark.protocol.capture_file.store_entry import StoreEntry
 from tidemark.protocol.capture_file.values import STRICT, Seconds, StoredPath
@@ -208,6 +209,7 @@ class CaptureFile(BaseModel):
     store: StoreEntry | None = None
     commit: CommitEntry = CommitEntry()
     compact: CompactEntry = CompactEntry()
+    retain: RetainEntry | None = None
     readable_by: Literal["owner", "group", "all"] = "group"
     metrics: MetricsEntry | None = None
     notify: NotifyEntry | None = None

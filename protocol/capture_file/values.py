@@ -8,9 +8,9 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, ConfigDict
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?) ?(ms|s|m|h)")
+_DURATION = re.compile(r"(\d+(?:\.\d+)?) ?(ms|s|m|h|d)")
 _STORES = ("s3", "gs", "az")
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 STRICT = ConfigDict(extra="forbid", frozen=True)
@@ -21,7 +21,7 @@ def _seconds(value: object) -> object:
     if isinstance(value, str):
         match = _DURATION.fullmatch(value.strip())
         if match is None:
-            raise ValueError("a duration is a number with a unit, such as 500ms, 1s or 2m")
+            raise ValueError("a duration is a number with a unit, such as 500ms, 1s, 2m or 7d")
         return float(match[1]) * _SECONDS[match[2]]
     return value
 

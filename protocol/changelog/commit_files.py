@@ -16,6 +16,7 @@ from pydantic import BaseModel, ValidationError
 
 from tidemark.protocol.changelog import layout
 from tidemark.protocol.changelog.compacted_commit import CompactedCommit
+from tidemark.protocol.changelog.log_start import LogStart, later_start
 from tidemark.protocol.changelog.models import FORMAT_VERSION, READ_VERSIONS, Commit, LogHeader, Replacement, Summary
 from tidemark.protocol.changelog.summaries import with_generations, with_replacements
 from tidemark.protocol.changelog.unreadable import unreadable
@@ -44,6 +45,7 @@ class CommitFiles:
     Attributes:
         header: Of the log.
         replacements: The ranges of commits for which one file stands, as far as was seen, in order.
+        log_start: Where the log begins, as far as was seen.
 
     Raises:
         ChangeLogError: As ``ChangeLog``.
@@ -53,6 +55,7 @@ class CommitFiles:
         self.store = store
         self.header = self._header()
         self.replacements: list[Replacement] = []
+        self.log_start = LogStart()
         self._compacted: dict[str, CompactedCommit] = {}
         self._newest_summary: Summary | None = None
         self._lock = RLock()
@@ -118,7 +121,7 @@ class CommitFiles:
         newest = layout.commit_number(max(names, default=""))
         if newest is None:
             return -1
-        if any(map(layout.compacted_range, found)):
+        if len(names) != newest + 1 or any(map(layout.compacted_range, found)):
             self.learn(found)
         if len(names) != newest + 1:
             numbers = sorted(number for name in names if (number := layout.commit_number(name)) is not None)
@@ -141,13 +144,15 @@ class CommitFiles:
         return numbers[-1] if numbers else number
 
     def _check_replaced(self, gaps: Iterable[tuple[int, int]]) -> None:
-        """Makes sure that commits without a file of their own were replaced. Raises ``TM-LOG-004``."""
+        """Makes sure that commits without a file of their own were replaced, or removed. Raises ``TM-LOG-004``."""
         looked = False
         for first, last in gaps:
             number = first
             while number <= last:
                 # A listing is no snapshot: it may show a new file and not the one made just before it. So look again.
-                if (one := self.replacement_of(number)) is not None:
+                if number < self.log_start.number:
+                    number = self.log_start.number - 1
+                elif (one := self.replacement_of(number)) is not None:
                     number = one.last
                 elif not self.exists(number):
                     if looked:
@@ -166,7 +171,7 @@ class CommitFiles:
         return known[place] if place >= 0 and number <= known[place].last else None
 
     def learn(self, names: Iterable[str] | None = None) -> None:
-        """Reads which commits were replaced: the newest summary tells, and the commits after it.
+        """Reads which commits were replaced or removed: the newest summary tells, and the commits after it.
 
         Args:
             names: Of the files of commits; by default they are listed.
@@ -178,14 +183,16 @@ class CommitFiles:
                 raise self._unreadable(layout.COMMITS, error) from None
             newest = max((number for name in found if (number := layout.summary_number(name)) is not None), default=-1)
             if newest >= 0:
-                self._note(self._summary(newest).replacements)
+                self._note(self._summary(newest))
             for number in sorted(n for name in found if (n := layout.commit_number(name)) is not None and n > newest):
-                self._note(self._own(number).replacements)
+                self._note(self._own(number))
 
-    def _note(self, replacements: list[Replacement]) -> None:
-        if replacements:
+    def _note(self, found: Commit | Summary) -> None:
+        if found.replacements or found.log_start is not None:
             with self._lock:
-                self.replacements = with_replacements(self.replacements, replacements)
+                self.log_start = later_start(self.log_start, found.log_start)
+                known = with_replacements(self.replacements, found.replacements)
+                self.replacements = [one for one in known if one.last >= self.log_start.number]
 
     # What is in them.
 
@@ -193,17 +200,19 @@ class CommitFiles:
         """One commit, or the compacted ones that stand for it.
 
         Raises:
-            ChangeLogError: ``TM-LOG-002`` when it is damaged, ``TM-LOG-004`` when it is missing.
+            ChangeLogError: ``TM-LOG-002`` when it is damaged, ``TM-LOG-004`` when it is missing, ``TM-LOG-018`` when it
+                is before the start of the log.
         """
         try:
             return self._found(number)
         except ChangeLogError as error:
             if error.code != "TM-LOG-004":
                 raise
-            self.learn()  # It may have been replaced since the last look.
+            self.learn()  # It may have been replaced or removed since the last look.
             return self._found(number)
 
     def _found(self, number: int) -> Commit:
+        self.log_start.check_commit(number, self.store.place)
         replacement = self.replacement_of(number)
         return self._own(number) if replacement is None else self._compacted_commit(replacement)
 
@@ -212,7 +221,7 @@ class CommitFiles:
         commit = self._load(path, Commit)
         if commit.number != number:
             raise ChangeLogError("TM-LOG-002", f"{self.store.where(path)} claims to be commit {commit.number}")
-        self._note(commit.replacements)
+        self._note(commit)
         return commit
 
     def _compacted_commit(self, one: Replacement) -> CompactedCommit:
@@ -231,6 +240,8 @@ class CommitFiles:
         Raises:
             ChangeLogError: ``TM-LOG-011`` when the file cannot be read.
         """
+        if number == self.log_start.number - 1:
+            return self.commit(number + 1).previous
         if (one := self.replacement_of(number)) is not None and one.last == number:
             return self._compacted_commit(one).last_digest
         path = _path(number)
@@ -245,25 +256,33 @@ class CommitFiles:
         """The newest stored summary of a commit in ``(above, last]``.
 
         Usually the newest due one is there; it is missing when its writer died between the commit and the summary.
+
+        Raises:
+            ChangeLogError: As ``commit``; ``TM-LOG-004`` also where the summary is missing with which the log begins.
         """
-        for number in self._summaries(above, last):
-            if self._exists(f"{layout.COMMITS}/{layout.summary_name(number)}"):
+        before = self.log_start.number - 1
+        for number in self._summaries(max(above, before - 1), last):
+            if number == before or self._exists(f"{layout.COMMITS}/{layout.summary_name(number)}"):
                 return self._summary(number)
         return None
 
     def _summaries(self, above: int, last: int) -> Iterator[int]:
-        """The commits of which there should be a summary, the newest first: each hundredth, and the last of a range."""
+        """The commits of which there should be a summary, the newest first.
+
+        They are each hundredth, the last of a range, and the last before the start of the log.
+        """
+        before = self.log_start.number - 1
         number = last
         while number > above:
             one = self.replacement_of(number)
             if one is not None and number < one.last:
                 number = one.first - 1  # Those in between went with the commits.
                 continue
-            if one is not None or number % layout.SUMMARY_EVERY == 0:
+            if one is not None or number % layout.SUMMARY_EVERY == 0 or number == before:
                 yield number
             place = bisect_left(self.replacements, number, key=lambda known: known.last) - 1
-            end = self.replacements[place].last if place >= 0 else -1
-            number = max(number - 1 - (number - 1) % layout.SUMMARY_EVERY, end)
+            end = self.replacements[place].last if place >= 0 else before
+            number = max(number - 1 - (number - 1) % layout.SUMMARY_EVERY, end if number > end else -1)
 
     def _summary(self, number: int) -> Summary:
         kept = self._newest_summary
@@ -275,7 +294,7 @@ class CommitFiles:
             raise ChangeLogError(
                 "TM-LOG-002", f"{self.store.where(path)} claims to be the summary of commit {summary.number}"
             )
-        self._note(summary.replacements)
+        self._note(summary)
         summary = with_generations(summary)
         if kept is None or kept.number < number:
             self._newest_summary = summary

@@ -43,6 +43,12 @@ CODES = (
         "command goes on.",
     ),
     manual(
+        "TM-LOG-018",
+        "The change log does not have these events any more",
+        "They were removed, as the capture file's retain entry asks. Begin with what the log has: its first events, or "
+        "those of the table's last generation. A reader that registers as a consumer keeps what it needs.",
+    ),
+    manual(
         "TM-LOG-012",
         "The change log has an older format",
         "Start a new log: move the log's directory away, or name another one in the capture file's log entry, and start "

@@ -9,14 +9,15 @@ from typing import Any
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, model_validator
 
+from tidemark.protocol.changelog.log_start import LogStart
 from tidemark.protocol.messages import Json, JsonObject
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 """What a writer writes. It makes a log of an earlier version that it knows one of this version."""
 
-READ_VERSIONS = (2, 3, FORMAT_VERSION)
+READ_VERSIONS = (2, 3, 4, FORMAT_VERSION)
 """What this version reads. Version 2 has no generations: each table has one, which is whole. Version 3 has no compacted
-commits."""
+commits. Version 4 begins with commit 0."""
 
 LONGEST_RUN = 16_384
 """The most rows of a run. Keys often ascend from a chunk of one range to a chunk of another. A run over both seems to
@@ -288,6 +289,7 @@ class Commit(Model):
             newest event: a change of the table that no event follows yet.
         generations: Those that begin with events of this commit, or of which it is now known that they are whole.
         replacements: Ranges of earlier commits for which one file stands from now on.
+        log_start: Where the log begins from now on; None: where it did.
     """
 
     number: int
@@ -304,6 +306,7 @@ class Commit(Model):
     generations: list[Generation] = []
     segments: list[Segment] = []
     replacements: list[Replacement] = []
+    log_start: LogStart | None = None
 
 
 class CollectionTotals(Model):
@@ -344,6 +347,7 @@ class Summary(Model):
         claims: The first commit of each epoch, for the newest epochs. They tell which files a dead writer left behind.
         generations: By collection, in order: the last one that is whole, if any, and all later ones.
         replacements: Those that stand, in order. No commit is in two of them.
+        log_start: Where the log begins.
     """
 
     number: int
@@ -356,6 +360,7 @@ class Summary(Model):
     totals: dict[str, CollectionTotals] = {}
     generations: dict[str, list[KnownGeneration]] = {}
     replacements: list[Replacement] = []
+    log_start: LogStart = LogStart()
 
     @model_validator(mode="before")
     @classmethod

@@ -6,7 +6,7 @@ A reader never skips: a commit that is missing or damaged is an error that names
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
@@ -14,6 +14,7 @@ from pathlib import Path
 from tidemark.protocol.changelog import layout
 from tidemark.protocol.changelog.commit_files import CommitFiles
 from tidemark.protocol.changelog.compacted_commit import EDGE_DIGITS, CompactedCommit
+from tidemark.protocol.changelog.log_start import LogStart
 from tidemark.protocol.changelog.models import Commit, Replacement, Segment, Summary, TableSchema
 from tidemark.protocol.changelog.summaries import advance
 from tidemark.protocol.errors import ChangeLogError
@@ -78,6 +79,11 @@ class ChangeLog:
         """The ranges of commits for which one file stands, as far as was seen. It grows with what is read."""
         return self._files.replacements
 
+    @property
+    def log_start(self) -> LogStart:
+        """Where the log begins, as far as was seen. It moves with what is read."""
+        return self._files.log_start
+
     def resume(self, number: int) -> None:
         """Begins to look for commits behind one up to which an earlier reader found them all, instead of by a listing.
 
@@ -85,17 +91,19 @@ class ChangeLog:
         """
         if self._latest is None and number >= 0 and self._files.exists(number):
             self._latest = number
+            self._files.stored_summary(-1, number)  # It says where the log begins.
 
     def commit(self, number: int) -> Commit:
         """One commit; where it was compacted with others, all of them as one: a ``CompactedCommit``.
 
         Raises:
-            ChangeLogError: ``TM-LOG-002`` when it is damaged, ``TM-LOG-004`` when it is missing.
+            ChangeLogError: ``TM-LOG-002`` when it is damaged, ``TM-LOG-004`` when it is missing, ``TM-LOG-018`` when it
+                is not kept any more.
         """
         return self._files.commit(number)
 
     def find_replacements(self) -> None:
-        """Reads which commits were replaced so far. Raises as ``summary``."""
+        """Reads which commits were replaced or removed so far. Raises as ``summary``."""
         self._files.learn()
 
     def replacement_of(self, number: int) -> Replacement | None:
@@ -113,8 +121,13 @@ class ChangeLog:
         return self._files.digest(number)
 
     def edge_digest(self, offset: int) -> str:
-        """The hash of the first commit that ends at an offset, its first ``EDGE_DIGITS`` digits; empty without one."""
-        number = bisect_left(range(self.latest() + 1), offset, key=self._next_offset)
+        """The hash of the first commit that ends at an offset, its first ``EDGE_DIGITS`` digits.
+
+        It is empty where there is no such commit, and where it is not kept any more.
+        """
+        number = self._first(lambda known: bisect_left(known, offset, key=self._next_offset))
+        if self.log_start.number and offset <= self.log_start.offset:
+            return self.log_start.digest if offset == self.log_start.offset else ""
         if number > self.latest():
             return ""
         commit = self.commit(number)
@@ -124,12 +137,14 @@ class ChangeLog:
             return found.digest if found is not None and found.next_offset == offset else ""
         return self.digest(number)[:EDGE_DIGITS] if commit.next_offset == offset else ""
 
-    def commits(self, first: int = 0, last: int | None = None) -> Iterator[Commit]:
-        """Commits ``first`` to ``last`` inclusive, to the newest when ``last`` is None.
+    def commits(self, first: int | None = None, last: int | None = None) -> Iterator[Commit]:
+        """Commits ``first`` to ``last`` inclusive; from the first that is kept, to the newest, when they are None.
 
         Compacted ones come as one, also where only some of them are asked for.
         """
         end = self.latest() if last is None else last
+        if first is None:
+            first = self.log_start.number
         if self.store.directory is not None or end - first < 1:
             number = first
             while number <= end:
@@ -191,12 +206,20 @@ class ChangeLog:
         """The first commit whose events are not all below ``offset``; one past the newest when there is none.
 
         Of compacted commits that have such an event it is the first.
+
+        Raises:
+            ChangeLogError: ``TM-LOG-018`` when events from the offset on are not kept any more; others as ``commit``.
         """
-        return bisect_right(range(self.latest() + 1), offset, key=self._next_offset)
+        number = self._first(lambda known: bisect_right(known, offset, key=self._next_offset))
+        self.log_start.check_offset(offset, self.store.place)
+        return number
 
     def offset_at(self, instant: datetime) -> int:
-        """The offset of the first event that reached the log at ``instant`` or later; the end when there is none."""
-        number = bisect_left(range(self.latest() + 1), instant, key=lambda number: self.commit(number).time)
+        """The offset of the first event that reached the log at ``instant`` or later; the end when there is none.
+
+        Of the events that are kept: those before the start of the log do not count.
+        """
+        number = self._first(lambda known: bisect_left(known, instant, key=lambda number: self.commit(number).time))
         if number > self.latest():
             return self.end()
         commit = self.commit(number)
@@ -205,10 +228,25 @@ class ChangeLog:
             return commit.edges[place - 1].next_offset if place else commit.first_offset
         return commit.first_offset
 
+    def _first(self, place_in: Callable[[range], int]) -> int:
+        """The commit at the place that is found among those of the log; one past the newest for none.
+
+        It is looked for again where the log begins later than was known.
+        """
+        end = self.latest() + 1
+        while True:
+            start = self.log_start
+            try:
+                return start.number + place_in(range(start.number, end))
+            except ChangeLogError as error:
+                if error.code != "TM-LOG-018" or self.log_start == start:
+                    raise
+
     def segments(self, collection: str, start: int, end: int) -> Iterator[Segment]:
         """Segments of a collection with events in ``[start, end)``, in offset order.
 
         A segment at an edge may hold events outside: filter rows by ``_offset``. ``file`` gives the path of its file.
+        Raises as ``commit_with_offset``.
         """
         return (segment for _, segment in self.segments_of_all(start, end) if segment.collection == collection)
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tidemark.protocol.changelog import layout
 from tidemark.protocol.changelog.compacted_commit import CompactedCommit
+from tidemark.protocol.changelog.log_start import later_start
 from tidemark.protocol.changelog.models import CollectionTotals, Commit, KnownGeneration, Replacement, Segment, Summary
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.state import merge_patch
@@ -47,6 +48,8 @@ def advance(summary: Summary, commit: Commit) -> Summary:
     if not isinstance(state, dict):
         name = layout.commit_name(commit.number)
         raise ChangeLogError("TM-LOG-002", f"{layout.COMMITS}/{name} has a state that is not an object")
+    start = later_start(summary.log_start, commit.log_start)
+    replacements = with_replacements(summary.replacements, commit.replacements)
     return Summary(
         number=commit.number,
         epoch=commit.epoch,
@@ -57,7 +60,8 @@ def advance(summary: Summary, commit: Commit) -> Summary:
         schemas={**summary.schemas, **commit.schemas},
         totals=totals,
         generations=_generations(summary, commit),
-        replacements=with_replacements(summary.replacements, commit.replacements),
+        replacements=[one for one in replacements if one.last >= start.number],
+        log_start=start,
     )
 
 

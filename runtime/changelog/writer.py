@@ -15,6 +15,7 @@ from typing import Self
 
 from tidemark.protocol.changelog import layout
 from tidemark.protocol.changelog.columns.table_schema import Schema, is_untyped, table_schema
+from tidemark.protocol.changelog.log_start import LogStart
 from tidemark.protocol.changelog.models import (
     Commit,
     Generation,
@@ -64,6 +65,7 @@ class LogWriter:
         self._order = Lock()  # of the batches, and of the summary they follow
         self._failed = False
         self._replacing: list[Replacement] = []
+        self._log_start: LogStart | None = None
         self._writing_threads = ThreadPoolExecutor(WRITING_THREADS, thread_name_prefix="segments")
 
     @classmethod
@@ -168,10 +170,17 @@ class LogWriter:
         with self._order:
             self._replacing.append(replacement)
 
+    def begin_at(self, start: LogStart) -> None:
+        """Has the next commit say that the log begins later than it did. From any thread."""
+        with self._order:
+            if not self.summary.log_start.number < start.number <= self.summary.number:
+                raise ValueError("the start of a log moves forward only, and at most to its newest commit")
+            self._log_start = start
+
     @property
-    def replacing(self) -> bool:
-        """Whether a replacement waits for a commit."""
-        return bool(self._replacing)
+    def has_to_say(self) -> bool:
+        """Whether a replacement, or another start of the log, waits for a commit."""
+        return bool(self._replacing) or self._log_start is not None
 
     def commit(self, batch: Batch, state: JsonObject, checkpoints: int) -> Commit:
         """Makes a batch part of the log, atomically and durably: afterwards it may be acknowledged.
@@ -211,6 +220,8 @@ class LogWriter:
             self.summary = summary
             self._batches.remove(batch)
             del self._replacing[: len(commit.replacements)]
+            if commit.log_start is not None:
+                self._log_start = None
         self._failed = False
         return commit
 
@@ -230,8 +241,9 @@ class LogWriter:
             announced=self._announced_of(batch, segments),
             generations=self._generations_of(batch, segments),
             segments=segments,
-            # Readers have what is replaced until they can know it.
+            # Readers have what is replaced, or removed, until they can know it.
             replacements=[one.model_copy(update={"time": now}) for one in self._replacing],
+            log_start=None if self._log_start is None else self._log_start.model_copy(update={"moved": now}),
         )
 
     def _announced_of(self, batch: Batch, segments: list[Segment]) -> dict[str, str]:

@@ -36,7 +36,7 @@ from tidemark.runtime.steering.capture_file_watch import CaptureFileWatch, stamp
 from tidemark.runtime.steering.orders import Orders
 
 if TYPE_CHECKING:
-    from tidemark.runtime.changelog.compaction.compaction import CompactionThread
+    from tidemark.runtime.changelog.upkeep import UpkeepThread
     from tidemark.runtime.changelog.writer import LogWriter
     from tidemark.runtime.sessions.supervisor import Supervisor
 
@@ -92,8 +92,8 @@ def capture(
     status = StatusFile(folder, beside, shown)
     display, metrics = _with_metrics(settings, status)
     orders = cache(lambda: Orders.of(folder, beside))  # Once the folder is known, which is that of the log's owner.
-    compaction = partial(_compaction, settings, orders, display)
-    log = OwnedLog(store, settings.capture, folder, KnownLog(file), take_over=take_over, compaction=compaction)
+    upkeep = partial(_upkeep, settings, folder, orders, display)
+    log = OwnedLog(store, settings.capture, folder, KnownLog(file), take_over=take_over, upkeep=upkeep)
     notifier = _notifier(settings, read_status(folder, store), status, display)
     preparation_of = partial(_preparation, display=display, log=log, until_caught_up=until_caught_up)
 
@@ -161,21 +161,22 @@ def _notifier(
     return Notifier(settings.notify, settings.folder, settings.capture, before, status.report, display.notice)
 
 
-def _compaction(
-    settings: CaptureFile, orders: Callable[[], Orders], display: Display, writer: LogWriter
-) -> CompactionThread:
-    """What compacts the log while it is written."""
-    from tidemark.runtime.changelog.compaction.compaction import CompactionThread  # Arrow takes long to load.
-    from tidemark.runtime.changelog.compaction.runs import RunLimits
+def _upkeep(
+    settings: CaptureFile, folder: StateFolder, orders: Callable[[], Orders], display: Display, writer: LogWriter
+) -> UpkeepThread:
+    """What is done for the log while it is written."""
+    from tidemark.runtime.changelog.upkeep import UpkeepThread  # Arrow takes long to load.
+    from tidemark.runtime.upkeep.rules import upkeep_rules
 
     def tell(error: Exception) -> None:
         failure = failure_of(error)
-        what = f"the log is not compacted: {failure.message}"
-        display.notice("warning", what, code=failure.code, remedy=failure.remedy)
+        display.notice(
+            "warning", f"the log is not looked after: {failure.message}", code=failure.code, remedy=failure.remedy
+        )
 
-    limits = RunLimits(due=settings.compact.commits or sys.maxsize)
-    grace, asked = timedelta(seconds=settings.compact.grace), orders()
-    return CompactionThread(writer, limits, grace, tell, asked.asked_to_compact, asked.compacted)
+    asked = orders()
+    rules = upkeep_rules(settings, folder, asked, lambda text: display.notice("info", text))
+    return UpkeepThread(writer, rules, tell, asked.asked_to_compact, asked.compacted)
 
 
 def _load() -> type[Supervisor]:

@@ -18,7 +18,7 @@ from tidemark.runtime.progress.state_folder import StateFolder
 from tidemark.runtime.sessions.known_log import KnownLog
 
 if TYPE_CHECKING:
-    from tidemark.runtime.changelog.compaction.compaction import CompactionThread
+    from tidemark.runtime.changelog.upkeep import UpkeepThread
     from tidemark.runtime.changelog.writer import LogWriter
 
 
@@ -37,7 +37,7 @@ class OwnedLog:
         folder: The capture's state folder.
         known: The record of the log's id beside the capture file; None to keep no record.
         take_over: Whatever sign of life another capture has given.
-        compaction: Begins to compact the log of a writer in the background; None for no compaction.
+        upkeep: Begins what is done for the log of a writer in the background; None for nothing.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class OwnedLog:
         known: KnownLog | None = None,
         *,
         take_over: bool = False,
-        compaction: Callable[[LogWriter], CompactionThread] | None = None,
+        upkeep: Callable[[LogWriter], UpkeepThread] | None = None,
     ) -> None:
         self.folder = folder
         self._store = store
@@ -57,8 +57,8 @@ class OwnedLog:
         self._writer: LogWriter | None = None
         self._known = known
         self._take_over = take_over
-        self._begin_compaction = compaction
-        self._compaction: CompactionThread | None = None
+        self._begin_upkeep = upkeep
+        self._upkeep: UpkeepThread | None = None
         self._log_id = ""
         self._lock: WriterLock | None = None
         self._folder_lock: WriterLock | None = None
@@ -71,8 +71,8 @@ class OwnedLog:
             from tidemark.runtime.changelog.writer import LogWriter
 
             self._writer = LogWriter(claim)
-            if self._begin_compaction is not None:
-                self._compaction = self._begin_compaction(self._writer)
+            if self._begin_upkeep is not None:
+                self._upkeep = self._begin_upkeep(self._writer)
         return self._writer
 
     def _claimed(self) -> Claim:
@@ -122,9 +122,9 @@ class OwnedLog:
 
     def drop_writer(self) -> None:
         """Closes the writer; uncommitted events are discarded. The log stays this process's."""
-        compaction, self._compaction = self._compaction, None
-        if compaction is not None:
-            compaction.close()
+        upkeep, self._upkeep = self._upkeep, None
+        if upkeep is not None:
+            upkeep.close()
         claim, self._claim = self._claim, None
         writer, self._writer = self._writer, None
         if writer is not None:

@@ -318,7 +318,7 @@ class Session:
 
     def _commit(self) -> None:
         """Commits the batch. No commit is in flight."""
-        says = self._batch.events or self._batch.generations or self._batch.announced or self._writer.replacing
+        says = self._batch.events or self._batch.generations or self._batch.announced or self._writer.has_to_say
         if not says and self._state == self._writer.state:
             # An idle connector that was opened again sends only its schemas, and those are durable already.
             self._acknowledge(self._checkpoints)

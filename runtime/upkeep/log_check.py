@@ -59,7 +59,7 @@ class Checked:
         bytes: Of the files of all segments.
         tables: By name of the collection.
         unnamed: Segments that no commit names. Writers that were killed left them, and the next one removes them; or
-            others stand for them, and they go after their grace.
+            they were replaced or removed, and go after their grace.
     """
 
     commits: int = 0
@@ -115,6 +115,7 @@ class LogCheck:
             if error.code not in _TOLD_LATER:
                 raise
         newest, summaries = self._listed()
+        yield from self._before_start()
         # Of a commit that is lost, later summaries have the schemas.
         for number in sorted(summaries)[-1:]:
             stored = self._stored(number)
@@ -141,6 +142,20 @@ class LogCheck:
                         yield from self._stored_summary(read.number)
         self.checked.unnamed = self._data_files(newest) - self.checked.segments + self._missing
 
+    def _before_start(self) -> Iterator[Damage]:
+        """Whether it is known what the commits came to that are not kept any more."""
+        start = self._log.log_start
+        if not start.number:
+            return
+        stored = self._stored(start.number - 1)
+        if isinstance(stored, Summary):
+            self._summary = with_generations(stored)
+            self._schemas |= stored.schemas
+            return
+        self._follows = False
+        self._summary = self._summary.model_copy(update={"number": start.number - 1, "next_offset": start.offset})
+        yield Damage(stored)
+
     def _listed(self) -> tuple[int, set[int]]:
         """The number of the newest commit, and those of the commits that have a summary."""
         commits, summaries = -1, set()
@@ -149,10 +164,15 @@ class LogCheck:
                 commits = max(commits, number)
             elif (number := layout.summary_number(name)) is not None:
                 summaries.add(number)
-        # A writer may have come further while it was listed. What was replaced is deleted sooner or later.
-        summaries = {n for n in summaries if n <= commits and ((one := self._replacement(n)) is None or n == one.last)}
-        self.checked.commits, self.checked.summaries = commits + 1, len(summaries)
+        # A writer may have come further while it was listed. What was replaced or removed is deleted sooner or later.
+        first = self._log.log_start.number
+        summaries = {n for n in summaries if first - 1 <= n <= commits and self._is_kept(n)}
+        self.checked.commits, self.checked.summaries = commits + 1 - first, len(summaries)
         return commits, summaries
+
+    def _is_kept(self, summary: int) -> bool:
+        one = self._replacement(summary)
+        return one is None or summary == one.last
 
     def _replacement(self, number: int) -> Replacement | None:
         return self._log.replacement_of(number)
@@ -160,7 +180,7 @@ class LogCheck:
     def _files(self, newest: int) -> list[int | Replacement]:
         """What has the commits: their own files by number, or what stands for them."""
         found: list[int | Replacement] = []
-        number = 0
+        number = self._log.log_start.number
         while number <= newest:
             one = self._replacement(number)
             found.append(number if one is None else one)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import partial
 
 from tidemark.protocol.capture_file import CaptureFile
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.errors import ChangeLogError
-from tidemark.runtime.changelog.compaction.compaction import Compaction
 from tidemark.runtime.changelog.compaction.runs import EVERYTHING
+from tidemark.runtime.changelog.upkeep import Upkeep
 from tidemark.runtime.changelog.writer import LogWriter
 from tidemark.runtime.progress.liveness import liveness
 from tidemark.runtime.progress.state_folder import StateFolder
@@ -20,6 +19,7 @@ from tidemark.runtime.progress.status_file import read_status
 from tidemark.runtime.sessions.known_log import KnownLog
 from tidemark.runtime.sessions.owned_log import OwnedLog
 from tidemark.runtime.steering.orders import Orders
+from tidemark.runtime.upkeep.rules import upkeep_rules
 
 _OWNED = ("TM-LOG-006", "TM-LOG-015")
 """Another process writes the log."""
@@ -49,7 +49,7 @@ class Compacted:
 
 
 def compact_log(file: CaptureFile, tell: Callable[[ChangeLogError], None]) -> Compacted:
-    """Compacts all that can be, and deletes what was replaced for longer than the grace.
+    """Compacts all that can be, removes what is not kept any more, and deletes files once the grace is over.
 
     Args:
         file: Of the capture.
@@ -60,12 +60,12 @@ def compact_log(file: CaptureFile, tell: Callable[[ChangeLogError], None]) -> Co
     """
     store, folder = file.log_store(), StateFolder.of_file(file.path)
     before = _replaced(ChangeLog(store))
-    grace = timedelta(seconds=file.compact.grace)
     try:
         with OwnedLog(store, file.capture, folder, KnownLog(file.path)) as log:
             writer = log.writer()
-            commit = partial(_commit, writer)
-            Compaction(writer, grace, commit, tell).once(EVERYTHING)
+            upkeep = Upkeep(writer, upkeep_rules(file, folder), partial(_commit, writer), tell)
+            upkeep.compact(EVERYTHING)
+            upkeep.retain()
     except ChangeLogError as error:
         if error.code not in _OWNED:
             raise

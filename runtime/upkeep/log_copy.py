@@ -50,24 +50,28 @@ def copy_log(log: ChangeLog, to: Store, tell: Callable[[Commit, int], None]) -> 
         for one in log.replacements:
             if one.first <= copied:  # They were compacted since, and perhaps again.
                 _copy_commit(log, to, log.commit(one.first), workers)
-        if log.replacements and newest > copied:
+        seen = log.replacements, log.log_start
+        first = max(copied + 1, log.log_start.number)
+        if first > copied + 1:
+            _copy(log, to, f"{layout.COMMITS}/{layout.summary_name(first - 1)}")
+        if (log.replacements or first > copied + 1) and newest > copied:
             # It says which commits the copy need not have, also while it has only some of the others.
             path = f"{layout.COMMITS}/{layout.summary_name(newest)}"
             with writing(to.where(path)):
                 to.replace(path, log.summary(newest).model_dump_json().encode())
-        known = log.replacements
-        for commit in log.commits(copied + 1, newest):
-            try:
-                size = 0 if log.replacements != known else _copy_commit(log, to, commit, workers)
-            except ChangeLogError as error:
-                if error.code != "TM-LOG-009":
-                    raise
-                log.find_replacements()  # Its segments may be gone, and others stand for them.
-                if log.replacements == known:
-                    raise
-            if log.replacements != known:
-                return copy_log(log, to, tell)  # It goes on from here, with what stands for commits by now.
-            tell(commit, size)
+        try:
+            for commit in log.commits(first, newest):
+                if seen != (log.replacements, log.log_start):
+                    break  # The commit says so.
+                tell(commit, _copy_commit(log, to, commit, workers))
+        except ChangeLogError as error:
+            if error.code not in ("TM-LOG-009", "TM-LOG-018"):
+                raise
+            log.find_replacements()  # Its segments may be gone: others stand for them, or they are not kept any more.
+            if seen == (log.replacements, log.log_start):
+                raise
+    if seen != (log.replacements, log.log_start):
+        return copy_log(log, to, tell)  # It goes on from here, with the log as it is by now.
     if log.store.exists(KNOWN_TABLES):
         with writing(to.where(KNOWN_TABLES)):
             to.replace(KNOWN_TABLES, log.store.read(KNOWN_TABLES))
@@ -106,6 +110,8 @@ def _copied(log: ChangeLog, to: Store) -> int:
         with writing(to.where(layout.HEADER)):
             to.replace(layout.HEADER, log.store.read(layout.HEADER))
     newest = copy.latest()
+    if newest < log.log_start.number - 1:
+        return newest  # The log has nothing to compare it with any more, and nothing of it counts.
     end = copy.commit(newest).next_offset if newest >= 0 else 0
     is_compacted = newest >= 0 and log.replacement_of(newest) is not None
     ours, theirs = (

@@ -26,8 +26,8 @@ from tidemark.protocol.changelog import (
 )
 from tidemark.protocol.changelog.models import META_COLUMNS
 from tidemark.protocol.changelog.summaries import advance
-from tidemark.runtime.changelog.compaction.compaction import Compaction
 from tidemark.runtime.changelog.compaction.runs import RunLimits
+from tidemark.runtime.changelog.upkeep import Upkeep, UpkeepRules
 from tidemark.runtime.changelog.writer import LogWriter
 from tidemark.spark_sink.tables.column_types import arrow_schema
 
@@ -160,12 +160,12 @@ class LogBuilder:
                 log.commit(log.begin(), log.state, 0)
 
             damaged: list[object] = []
-            compaction = Compaction(log, timedelta(), commit, damaged.append)
-            compaction.once(RunLimits(due=2, least=2, recent=1, tier=3))
+            limits = RunLimits(due=2, least=2, recent=1, tier=3)
+            compacted = Upkeep(log, UpkeepRules(limits, timedelta()), commit, damaged.append).compact(limits)
             self._summary = log.summary
         assert not damaged
         self.number, self.epoch = self._summary.number + 1, self._summary.epoch
-        return compaction.compacted
+        return compacted
 
     def _state(self, generation: Generation) -> None:
         self._stated[generation.collection] = generation

@@ -87,6 +87,7 @@ def _compacted(log: ChangeLog, run: Run, epoch: int, segments: JoinedSegments) -
         if change is not None
         else StateChange(updated=run.after.state, merge_patch=False),
         replacements=reduce(with_replacements, (commit.replacements for commit in run.commits), []),
+        log_start=next((one.log_start for one in reversed(run.commits) if one.log_start is not None), None),
         segments=sorted((one for found in of_all for one in found), key=lambda one: one.first_offset),
         last_digest=log.digest(last.number),
         claims={epoch: at for epoch, at in run.after.claims.items() if at > run.before.number},

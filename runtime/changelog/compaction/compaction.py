@@ -1,11 +1,8 @@
-"""Compacts a log for its writer: at once, or while it is written, in a thread that gives way to all others."""
+"""Compacts a log for its writer."""
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import timedelta
 from itertools import count
 from typing import TYPE_CHECKING
@@ -14,22 +11,14 @@ from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.runtime.changelog.compaction.compact import compact
 from tidemark.runtime.changelog.compaction.leftovers import Leftovers
-from tidemark.runtime.changelog.compaction.runs import EVERYTHING, Run, RunLimits, compacted_runs, new_runs
+from tidemark.runtime.changelog.compaction.runs import Run, RunLimits, compacted_runs, new_runs
 
 if TYPE_CHECKING:
     from tidemark.runtime.changelog.writer import LogWriter
 
-LOOK_SECONDS = 1.0
-"""Between two looks at how much has come, and whether somebody asks."""
-
-_NICENESS = 10
 _DAMAGED = "TM-LOG-009"
 
 Tell = Callable[[ChangeLogError], None]
-
-
-class CompactionStoppedError(Exception):
-    """It was asked to end: what was begun is undone."""
 
 
 class Compaction:
@@ -37,10 +26,11 @@ class Compaction:
 
     Args:
         writer: Of the log. Its next commit names what was compacted.
+        log: The same log, as it is read.
         grace: How long the files stay that were replaced.
         commit: Returns once the writer has made a commit.
         tell: Is called with the damage because of which commits stay as they are.
-        stopped: Set to end at once.
+        go_on: Is asked every now and then; raises to end. Then what was begun is undone.
 
     Attributes:
         compacted: How many commits were, so far.
@@ -50,18 +40,19 @@ class Compaction:
     def __init__(
         self,
         writer: LogWriter,
+        log: ChangeLog,
         grace: timedelta,
         commit: Callable[[], object],
         tell: Tell,
-        stopped: threading.Event | None = None,
+        go_on: Callable[[], None],
     ) -> None:
         self._writer = writer
+        self._log = log
         self._commit = commit
         self._tell = tell
-        self._stopped = stopped or threading.Event()
-        self._leftovers = Leftovers(grace, self._go_on)
+        self._go_on = go_on
+        self._leftovers = Leftovers(grace, go_on)
         self._numbers = count()
-        self._log = ChangeLog(writer.store)
         self._walked = -1
         self.compacted = 0
         self.removed = 0
@@ -71,7 +62,6 @@ class Compaction:
 
         Raises:
             ChangeLogError: The log cannot be read or written.
-            CompactionStoppedError: It was asked to end.
         """
         newest = self._writer.summary.number
         if newest - self._walked >= limits.due:
@@ -98,74 +88,3 @@ class Compaction:
         self._log.summary()  # It has the replacement.
         self.compacted += run.commits[-1].number - run.first + 1
         return True
-
-    def _go_on(self) -> None:
-        if self._stopped.is_set():
-            raise CompactionStoppedError
-
-
-class CompactionThread:
-    """Does so in the background until it is closed. What fails is told, and tried again later.
-
-    Args:
-        writer: Of the log.
-        limits: What is due.
-        grace: How long the files stay that were replaced.
-        tell: Is called with what failed, once for each message.
-        asked: Whether somebody asks that everything is compacted.
-        done: Says that it is.
-    """
-
-    def __init__(
-        self,
-        writer: LogWriter,
-        limits: RunLimits,
-        grace: timedelta,
-        tell: Callable[[Exception], None],
-        asked: Callable[[], bool],
-        done: Callable[[], None],
-    ) -> None:
-        self._stopped = threading.Event()
-        self._writer = writer
-        self._limits = limits
-        self._grace = grace
-        self._tell = tell
-        self._asked = asked
-        self._done = done
-        self._told: set[str] = set()
-        self._thread = threading.Thread(target=self._run, name="compaction", daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        """Ends it, and waits until it has."""
-        self._stopped.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)  # On Linux: of this thread alone.
-        compaction: Compaction | None = None
-        while not self._stopped.wait(LOOK_SECONDS):
-            try:
-                asked = self._asked()
-                if compaction is None:
-                    compaction = Compaction(
-                        self._writer, self._grace, self._wait_for_commit, self._tell_once, self._stopped
-                    )
-                compaction.once(EVERYTHING if asked else self._limits)
-                if asked:
-                    self._done()
-            except CompactionStoppedError:
-                return
-            except Exception as error:  # noqa: BLE001 - nobody else would tell it, and the capture goes on
-                self._tell_once(error)
-
-    def _tell_once(self, error: Exception) -> None:
-        if (message := str(error)) not in self._told:
-            self._told.add(message)
-            self._tell(error)
-
-    def _wait_for_commit(self) -> None:
-        while self._writer.replacing:
-            if self._stopped.wait(0.1):
-                raise CompactionStoppedError

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Self
 
-from tidemark.protocol.changelog import ChangeLog, layout
+from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.changelog.models import Replacement
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.store import Store
+from tidemark.runtime.changelog.files.commit_file import CommitFile
 from tidemark.runtime.changelog.files.failures import writing
 from tidemark.runtime.changelog.files.named_segments import listed_commits, named_by
 
@@ -43,18 +42,18 @@ class Leftovers:
         due = [one for one in log.replacements if now - one.time >= self._grace and one.path not in self._gone]
         if not due:
             return 0
-        files = [file for path in listed_commits(log.store) if (file := _File.of(path)) is not None]
+        files = [file for path in listed_commits(log.store) if (file := CommitFile.of(path)) is not None]
         removed = sum(self._remove_replaced(log.store, files, one) for one in due)
         self._gone.update(one.path for one in due)
         if removed:
             logger.debug("removed %d files that compacted commits stand for from %s", removed, log.store.place)
         return removed
 
-    def _remove_replaced(self, store: Store, files: list[_File], by: Replacement) -> int:
+    def _remove_replaced(self, store: Store, files: list[CommitFile], by: Replacement) -> int:
         live = _live(store, by)
         removed = 0
         for file in files:
-            if file.path == by.path or not file.is_replaced(by):
+            if file.path == by.path or not _is_replaced(file, by):
                 continue
             self._go_on()
             with writing():
@@ -67,28 +66,9 @@ class Leftovers:
         return removed
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
-    """A commit, compacted ones, or a summary, by its name."""
-
-    path: str
-    first: int
-    last: int
-    is_summary: bool = False
-
-    @classmethod
-    def of(cls, path: str) -> Self | None:
-        name = path.rpartition("/")[2]
-        if (number := layout.commit_number(name)) is not None:
-            return cls(path, number, number)
-        if (number := layout.summary_number(name)) is not None:
-            return cls(path, number, number, is_summary=True)
-        compacted = layout.compacted_range(name)
-        return None if compacted is None else cls(path, compacted[0], compacted[1])
-
-    def is_replaced(self, by: Replacement) -> bool:
-        """Whether it is of commits that were replaced. The summary after the last of them stays."""
-        return by.first <= self.first and self.last <= by.last - self.is_summary
+def _is_replaced(file: CommitFile, by: Replacement) -> bool:
+    """Whether it is of commits that were replaced. The summary after the last of them stays."""
+    return by.first <= file.first and file.last <= by.last - file.is_summary
 
 
 def _live(store: Store, by: Replacement) -> set[str]:

@@ -69,7 +69,7 @@ def new_runs(log: ChangeLog, limits: RunLimits) -> Iterator[Run]:
     The last run, which later commits would continue, has at least as many commits as are due. Raises as ``ChangeLog``.
     """
     end = log.latest() - limits.recent
-    before = log.summary(log.replacements[-1].last) if log.replacements else log.summary(-1)
+    before = log.summary(log.replacements[-1].last if log.replacements else log.log_start.number - 1)
     if end - before.number < limits.due:
         return
     run = _Growing(before)

@@ -1,4 +1,4 @@
-"""A log of version 2 is read as it is. The next capture makes it one of version 4, and goes on."""
+"""A log of version 2 is read as it is. The next capture makes it one of version 5, and goes on."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_it_is_upgraded_and_goes_on(root: Path) -> None:
     assert commit.schemas == {}, "the columns are as they were"
     assert commit.generations == []
     after = content(root)
-    assert ChangeLog(root).header.format_version == 4
+    assert ChangeLog(root).header.format_version == 5
     assert after.pop("tidemark.json") != before.pop("tidemark.json")
     assert after.items() >= before.items(), "no commit and no segment is another one"
     assert known(root) == {ORDERS: [(1, 8, None)], ITEMS: [(1, 6, None)]}
@@ -108,7 +108,7 @@ def test_events_that_do_not_fit_wait_for_a_generation_of_their_own(root: Path) -
     assert known(root)[ITEMS] == [(1, 4, None)]
 
 
-@pytest.mark.parametrize(("place", "version"), [("os.replace", 2), ("claim._claim", 4)])
+@pytest.mark.parametrize(("place", "version"), [("os.replace", 2), ("claim._claim", 5)])
 def test_a_kill_while_it_is_upgraded(root: Path, place: str, version: int) -> None:
     before = content(root)
     ended = subprocess.run([sys.executable, "-c", KILLED.format(place=place), root], check=False)
@@ -120,7 +120,7 @@ def test_a_kill_while_it_is_upgraded(root: Path, place: str, version: int) -> No
     with Upgraded(root) as log:
         log.add(ITEMS, id=4, name="name 4")
         log.commit()
-    assert ChangeLog(root).header.format_version == 4
+    assert ChangeLog(root).header.format_version == 5
     assert ChangeLog(root).commit(len(COMMITS)).epoch == 3
     assert offsets(root) == {**OFFSETS, ITEMS: [*OFFSETS[ITEMS], END]}
     assert [path.name for path in root.rglob("*.tmp")] == []

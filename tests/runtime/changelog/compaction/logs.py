@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -11,14 +12,17 @@ from typing import Any
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, closed, document, order
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.changelog.compacted_commit import EDGE_DIGITS
-from tidemark.runtime.changelog.compaction.compaction import Compaction
+from tidemark.protocol.changelog.log_start import LogStart
 from tidemark.runtime.changelog.compaction.runs import RunLimits
 from tidemark.runtime.changelog.events import segment_events
+from tidemark.runtime.changelog.retention.next_start import Retain
+from tidemark.runtime.changelog.upkeep import Upkeep, UpkeepRules
 from tidemark.runtime.changelog.writer import LogWriter
 from tidemark.spark_sink.source.followed_log import FollowedLog, Limits
 from tidemark.spark_sink.tables.store_place import StorePlace
 
 ITEMS = "public/items"
+TRIMMED = Retain(recent=5)
 SMALL = RunLimits(due=2, least=2, new=12, segments=60, most=60, events=400, recent=5, tier=3)
 
 
@@ -52,11 +56,25 @@ def _schemas(chance: random.Random) -> list[tuple[str, Any]]:
 
 def compact(log: LogWriter, limits: RunLimits = SMALL, grace: timedelta = timedelta()) -> int:
     """Compacts what can be, and returns how many commits were."""
+    with looked_after(log, UpkeepRules(limits, grace)) as upkeep:
+        return upkeep.compact(limits)
+
+
+def trim(
+    log: LogWriter, retain: Retain = TRIMMED, captured: Sequence[str] = (), grace: timedelta = timedelta()
+) -> LogStart:
+    """Removes what is not kept any more, and returns where the log begins."""
+    with looked_after(log, UpkeepRules(SMALL, grace, retain, lambda: captured)) as upkeep:
+        upkeep.retain()
+    return log.summary.log_start
+
+
+@contextmanager
+def looked_after(log: LogWriter, rules: UpkeepRules) -> Iterator[Upkeep]:
+    """What looks after a log that nobody else writes meanwhile, and in which nothing is damaged."""
     damaged: list[object] = []
-    compaction = Compaction(log, grace, lambda: _commit(log), damaged.append)
-    compaction.once(limits)
+    yield Upkeep(log, rules, lambda: _commit(log), damaged.append)
     assert not damaged
-    return compaction.compacted
 
 
 def _commit(log: LogWriter) -> None:
@@ -70,6 +88,14 @@ class Positions:
     ends: list[int]
     times: list[Any]
 
+    def since(self, start: LogStart) -> Positions:
+        """Those of them that a log still has which begins there."""
+        first = start.time
+        return Positions(
+            [end for end in self.ends if end >= start.offset],
+            [time for time in self.times if first is None or time > first],
+        )
+
     @classmethod
     def of(cls, log: ChangeLog, every: int) -> Positions:
         """Of every so-manieth commit, the last among them."""
@@ -77,18 +103,20 @@ class Positions:
         return cls(sorted({one.next_offset for one in commits}), [one.time for one in commits])
 
 
-def answers(place: StorePlace, at: Positions, log: FollowedLog | None = None) -> Iterator[tuple[str, object]]:
-    """All that readers ask of a log up to some commit, whatever its files are."""
+def answers(
+    place: StorePlace, at: Positions, log: FollowedLog | None = None, first: int = 0
+) -> Iterator[tuple[str, object]]:
+    """All that readers ask of a log from an offset up to some commit, whatever its files are."""
     log = log or FollowedLog(place)
     last = at.ends[-1]
     for name in (ORDERS, ITEMS):
-        rows = [row for one in log.segments(name, 0, last) for row in segment_events(log, one) if row["_offset"] < last]
-        yield f"rows of {name}", rows
+        rows = [row for one in log.segments(name, first, last) for row in segment_events(log, one)]
+        yield f"rows of {name}", [row for row in rows if first <= row["_offset"] < last]
         for start, end in zip(at.ends[::3], at.ends[4::3], strict=False):
             found = [row for one in log.segments(name, start, end) for row in segment_events(log, one)]
             yield f"{name} {start}", [row["_offset"] for row in found if start <= row["_offset"] < end]
         for limits in (Limits(), Limits(events=30), Limits(events=7, quiet=3)):
-            yield f"batches of {name} {limits}", list(_batches(log, limits, last, name))
+            yield f"batches of {name} {limits}", list(_batches(log, limits, first, last, name))
     for end in at.ends:
         summary = log.summary_at(end)
         totals = {name: (one.events, one.fingerprint) for name, one in summary.totals.items()}
@@ -107,8 +135,7 @@ def answers(place: StorePlace, at: Positions, log: FollowedLog | None = None) ->
         yield f"offset at {time}", (log.offset_at(time), log.offset_at(time + timedelta(microseconds=1)))
 
 
-def _batches(log: FollowedLog, limits: Limits, last: int, name: str) -> Iterator[int]:
-    position = 0
+def _batches(log: FollowedLog, limits: Limits, position: int, last: int, name: str) -> Iterator[int]:
     while (end := log.cut(position, limits, last, name)) > position:
         yield end
         position = end

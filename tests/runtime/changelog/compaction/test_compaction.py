@@ -20,8 +20,8 @@ from tidemark.protocol.changelog.models import FORMAT_VERSION
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.store import Store
 from tidemark.protocol.store.local import DirectoryStore
-from tidemark.runtime.changelog.compaction import compaction
-from tidemark.runtime.changelog.compaction.compaction import Compaction, CompactionThread
+from tidemark.runtime.changelog import upkeep
+from tidemark.runtime.changelog.upkeep import Upkeep, UpkeepRules, UpkeepThread
 from tidemark.runtime.changelog.writer import LogWriter
 from tidemark.runtime.upkeep.log_check import LogCheck
 from tidemark.spark_sink.source.followed_log import FollowedLog
@@ -115,23 +115,27 @@ def write_plain(log: LogWriter, commits: int) -> None:
         log.commit(batch, {"n": log.summary.number}, 1)
 
 
-def test_a_log_of_version_3_becomes_one_of_version_4(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [3, 4])
+def test_a_log_of_an_earlier_version_becomes_one_of_this(tmp_path: Path, version: int) -> None:
     root = tmp_path / "log"
     with LogWriter.open(root, "shop") as log:
         write_plain(log, 110)
     header = json.loads((root / layout.HEADER).read_text())
-    (root / layout.HEADER).write_text(json.dumps(header | {"format_version": 3}))
+    (root / layout.HEADER).write_text(json.dumps(header | {"format_version": version}))
     for path in (root / layout.COMMITS).glob("checkpoint-*"):
         summary = json.loads(path.read_text())
-        assert summary.pop("replacements") == []
-        path.write_text(json.dumps(summary | {"replaced": False}))
+        del summary["log_start"]
+        if version == 3:
+            assert summary.pop("replacements") == []
+            summary["replaced"] = False
+        path.write_text(json.dumps(summary))
     before = FollowedLog(root)
     at = Positions.of(before, every=1)
     expected = list(answers(StorePlace.of(root), at))
-    assert before.header.format_version == 3
+    assert before.header.format_version == version
     with LogWriter.open(root, "shop") as log:
         assert compact(log) > 100
-    assert ChangeLog(root).header.format_version == FORMAT_VERSION == 4
+    assert ChangeLog(root).header.format_version == FORMAT_VERSION == 5
     assert_same(list(answers(StorePlace.of(root), at)), expected)
 
 
@@ -142,9 +146,8 @@ def test_a_damaged_segment_is_told_and_the_others_are_compacted(tmp_path: Path) 
         broken = ChangeLog(root).commit(5).segments[0].path
         (root / broken).write_bytes(b"PAR1")
         told: list[ChangeLogError] = []
-        compacting = Compaction(log, timedelta(), lambda: log.commit(log.begin(), log.state, 0), told.append)
-        compacting.once(SMALL)
-        assert compacting.compacted > 20
+        rules = UpkeepRules(SMALL, timedelta())
+        assert Upkeep(log, rules, lambda: log.commit(log.begin(), log.state, 0), told.append).compact(SMALL) > 20
     assert [(error.code, broken in error.message) for error in told] == [("TM-LOG-009", True)]
     assert (root / broken).exists(), "what cannot be read stays for who repairs it"
     assert all(not one.first <= 5 <= one.last for one in ChangeLog(root).summary().replacements)
@@ -168,7 +171,7 @@ def test_nothing_is_deleted_where_the_file_that_stands_for_it_is_gone(tmp_path: 
 def test_a_defect_in_the_background_is_told_and_does_not_end_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compaction, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(upkeep, "LOOK_SECONDS", 0.01)
     looks: list[int] = []
     told: list[Exception] = []
 
@@ -177,7 +180,7 @@ def test_a_defect_in_the_background_is_told_and_does_not_end_it(
         raise MemoryError("no memory is left")
 
     with LogWriter.open(tmp_path / "log", "shop") as log:
-        thread = CompactionThread(log, SMALL, timedelta(), told.append, asked, lambda: None)
+        thread = UpkeepThread(log, UpkeepRules(SMALL, timedelta()), told.append, asked, lambda: None)
         wait_until(lambda: len(looks) > 3, 20, "it looks again")
         thread.close()
     assert [str(error) for error in told] == ["no memory is left"]

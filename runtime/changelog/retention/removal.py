@@ -1,0 +1,60 @@
+"""Deletes what comes before the start of a log, once no reader that planned before can need it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+from tidemark.protocol.changelog import ChangeLog
+from tidemark.runtime.changelog.files.commit_file import CommitFile
+from tidemark.runtime.changelog.files.failures import writing
+from tidemark.runtime.changelog.files.named_segments import listed_commits, named_by
+
+logger = logging.getLogger(__name__)
+
+
+class Removal:
+    """Deletes it; one object for as long as a process writes the log.
+
+    Args:
+        grace: How long files stay after the start of the log has moved.
+        go_on: Is asked between two files; raises to end.
+    """
+
+    def __init__(self, grace: timedelta, go_on: Callable[[], None]) -> None:
+        self._grace = grace
+        self._go_on = go_on
+        self._removed = 0
+
+    def is_done(self, log: ChangeLog) -> bool:
+        """Whether nothing is left to delete before the start of the log."""
+        return log.log_start.number == self._removed
+
+    def remove(self, log: ChangeLog) -> int:
+        """Deletes what is due, and returns how many files.
+
+        The segments of a commit go before the commit itself: whoever is killed in between finds the rest by it.
+
+        Raises:
+            ChangeLogError: ``TM-LOG-008`` a file cannot be deleted; others as ``ChangeLog``.
+        """
+        start = log.log_start
+        if self.is_done(log) or (start.moved is not None and datetime.now(UTC) - start.moved < self._grace):
+            return 0
+        removed = 0
+        for path in list(listed_commits(log.store)):
+            file = CommitFile.of(path)
+            if file is None or file.last >= start.number - file.is_summary:
+                continue
+            self._go_on()
+            with writing():
+                for segment in () if file.is_summary else named_by(log.store, path):
+                    log.store.delete(segment)
+                    removed += 1
+                log.store.delete(path)
+            removed += 1
+        self._removed = start.number
+        if removed:
+            logger.info("removed %d files before offset %d from %s", removed, start.offset, log.store.place)
+        return removed

@@ -1,0 +1,1 @@
+"""Retention: what goes, what stays, and who finds what afterwards."""
