@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
+from typing import TypeVar
 
 from tidemark.protocol.changelog import layout
 from tidemark.protocol.changelog.commit_files import CommitFiles
@@ -20,6 +21,8 @@ from tidemark.protocol.changelog.summaries import advance
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.store import Store
 from tidemark.protocol.store.local import DirectoryStore
+
+T = TypeVar("T")
 
 _REQUESTS = 16
 """Commits that are asked of an object store at once: each answer takes its time."""
@@ -177,6 +180,9 @@ class ChangeLog:
         ``commit``.
         """
         last = self.latest() if at is None else at
+        return self._known(lambda: self._summary_of(last))
+
+    def _summary_of(self, last: int) -> Summary:
         summary = self._summary
         if summary.number > last:
             summary = self._nothing()
@@ -196,6 +202,11 @@ class ChangeLog:
     def _next_offset(self, number: int) -> int:
         compacted = self.replacement_of(number)
         return self.commit(number).next_offset if compacted is None else compacted.next_offset
+
+    def start(self) -> int:
+        """The offset of the first event that is kept, or what it would be."""
+        self.latest()
+        return self.log_start.offset
 
     def end(self) -> int:
         """One past the offset of the newest event."""
@@ -229,15 +240,16 @@ class ChangeLog:
         return commit.first_offset
 
     def _first(self, place_in: Callable[[range], int]) -> int:
-        """The commit at the place that is found among those of the log; one past the newest for none.
-
-        It is looked for again where the log begins later than was known.
-        """
+        """The commit at the place that is found among those of the log; one past the newest for none."""
         end = self.latest() + 1
+        return self._known(lambda: self.log_start.number + place_in(range(self.log_start.number, end)))
+
+    def _known(self, ask: Callable[[], T]) -> T:
+        """What is asked of the log. It is asked again where the log turns out to begin later than was known."""
         while True:
             start = self.log_start
             try:
-                return start.number + place_in(range(start.number, end))
+                return ask()
             except ChangeLogError as error:
                 if error.code != "TM-LOG-018" or self.log_start == start:
                     raise

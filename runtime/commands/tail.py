@@ -62,7 +62,7 @@ def start_offset(log: ChangeLog, place: str) -> int:
         UsageError: ``TM-CFG-007`` when it is none of the forms.
     """
     if place == "earliest":
-        return 0
+        return log.start()
     if place == "latest":
         return log.end()
     if place.isdecimal():

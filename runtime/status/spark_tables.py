@@ -76,7 +76,7 @@ def _first_lacking(log: ChangeLog, complete: dict[str, int]) -> dict[str, dateti
     if not complete:
         return found
     times: dict[int, datetime] = {}
-    for number, segment in log.segments_of_all(min(complete.values()), log.end()):
+    for number, segment in log.segments_of_all(max(min(complete.values()), log.start()), log.end()):
         for name, offset in complete.items():
             if name not in found and _collection(name) == segment.collection and segment.last_offset >= offset:
                 found[name] = times.setdefault(number, log.commit(number).time)

@@ -20,10 +20,10 @@ import orjson
 from deltalake import DeltaTable, Schema
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from tidemark.protocol.changelog import ChangeLog, Segment, Summary, TableSchema
+from tidemark.protocol.changelog import ChangeLog, Segment, Summary, TableSchema, layout
 from tidemark.protocol.changelog.columns.column_identity import identities
 from tidemark.protocol.changelog.models import META_COLUMNS, KnownGeneration
-from tidemark.protocol.errors import SparkError
+from tidemark.protocol.errors import ChangeLogError, SparkError, TidemarkError
 from tidemark.spark_sink.formats.delta_storage import delta_storage
 from tidemark.spark_sink.tables.column_types import Columns, arrow_schema
 from tidemark.spark_sink.tables.store_place import StorePlace
@@ -56,7 +56,7 @@ class Exported:
     files: int = 0
     added: int = 0
     removed: int = 0
-    error: SparkError | None = None
+    error: TidemarkError | None = None
 
 
 def export(log: ChangeLog, place: StorePlace, collections: Sequence[str]) -> Iterator[Exported]:
@@ -72,8 +72,13 @@ def export(log: ChangeLog, place: StorePlace, collections: Sequence[str]) -> Ite
     Raises:
         ChangeLogError: As ``ChangeLog``. What is wrong with one table is in its result.
     """
-    summary = log.summary()
+    summary, start = log.summary(), log.start()
     generations = {name: _generation(known) for name in collections if (known := summary.generations.get(name))}
+    for name in [name for name, one in generations.items() if one.begin < start]:
+        begin = generations.pop(name).begin
+        table = place / layout.segment_path(name, 0, 0, 0).rpartition("/")[0]
+        what = f"{name.replace('/', '.')} has events from offset {begin:,} on, but {place} begins at {start:,}"
+        yield Exported(name, table, error=ChangeLogError("TM-LOG-018", what))
     segments: dict[str, list[Segment]] = {}
     for _, segment in log.segments_of_all(
         min((one.begin for one in generations.values()), default=summary.next_offset), summary.next_offset

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tidemark.protocol.changelog import Summary
 from tidemark.protocol.changelog.models import CollectionTotals
 from tidemark.protocol.changelog.shown import Shown
-from tidemark.protocol.errors import SparkError
+from tidemark.protocol.errors import ChangeLogError, SparkError
 from tidemark.spark_sink.formats.delta_table import PositionedTable
 from tidemark.spark_sink.formats.positions import Position
 from tidemark.spark_sink.source.followed_log import FollowedLog
@@ -36,11 +36,42 @@ def complete_to(
         return 0
     standing = table.standing
     applied = standing.events
-    if applied < 0:
+    if applied < 0 and standing.offset >= log.start():
         applied = _events(log.summary_at(standing.offset), collection, standing.generation)
     is_newest = standing.generation == (shown.newest.number if shown else 0)
     is_complete = is_newest and 0 <= applied == _events(summary, collection, standing.generation)
     return summary.next_offset if is_complete else standing.offset
+
+
+def check_reach(table: PositionedTable, log: FollowedLog, collection: str, shown: Shown | None) -> None:
+    """Makes sure that the log still has all events that a table lacks.
+
+    Args:
+        table: The kept table.
+        log: That it is kept from.
+        collection: Of the table.
+        shown: What the table is to have; None for a table of events.
+
+    Raises:
+        ChangeLogError: ``TM-LOG-018`` when it does not.
+    """
+    start = log.start()
+    if not table.exists or not table.position or table.position >= start:
+        return
+    standing = table.standing
+    if shown is not None and not shown.goes_on_from(standing.generation, standing.over):
+        return  # It begins anew, with a later generation.
+    if _events(log.summary(log.log_start.number - 1), collection, standing.generation) == standing.events:
+        return  # None of those that went is one of this table.
+    name = collection.replace("/", ".")
+    raise ChangeLogError(
+        "TM-LOG-018",
+        f"{table.place} has the events of {name} before offset {standing.offset:,}, but {log.at} begins at {start:,}",
+        remedy=(
+            f"To begin with what the log has: tidemark materialize FILE --rebuild {name}. The table as it is stays "
+            "beside the new one."
+        ),
+    )
 
 
 def _events(summary: Summary, collection: str, generation: int) -> int:
@@ -65,6 +96,8 @@ def check_position(table: PositionedTable, log: FollowedLog, name: str) -> None:
     if not table.exists or not table.position:
         return
     standing, end = table.standing, log.end()
+    if standing.offset < log.start():
+        return  # There is nothing to compare it with any more.
     if standing.offset > end:
         found = f"{log.at} ends at {end}"
     elif standing.before and standing.before != log.mark(standing.offset):

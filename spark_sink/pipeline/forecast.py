@@ -34,6 +34,6 @@ def expects_work(settings: KeepSettings) -> bool:
     end = log.end()
     return any(
         segment.last_offset >= complete.get(segment.collection, end)
-        for commit in log.commits(log.commit_with_offset(min(complete.values())))
+        for commit in log.commits(log.commit_with_offset(max(min(complete.values()), log.start())))
         for segment in commit.segments
     )

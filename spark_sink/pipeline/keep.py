@@ -105,6 +105,13 @@ class _Keeping:
         self._care.admit(self._log.summary())
         if not self._settings.available_now:
             self._care.revive()
+        start = self._log.start()
+        for ward in self._care.active:
+            if ward.complete_to < start and ward.keeper is not None:
+                try:
+                    ward.keeper.check_reach()
+                except TidemarkError as error:
+                    self._failed(ward, error)
         pending, active = self._pending, self._care.active
         reaches = pending is not None and all(pending.reaches_back(w.target.collection, w.complete_to) for w in active)
         if pending is None or pending.is_outdated or not reaches:
@@ -228,15 +235,16 @@ class _Keeping:
         if error.code == _SPARK_FAILED and not self._jobs.is_alive():
             raise error
         # The next look finds what stands for a segment that is gone.
-        if error.code == _CONFLICT or (error.code == _MISSING and self._is_compacted_since()):
+        if error.code == _CONFLICT or (error.code == _MISSING and self._is_gone_since(ward)):
             self._care.conflicted(ward, error)
         else:
             self._care.set_aside(ward, error)
 
-    def _is_compacted_since(self) -> bool:
-        """Whether commits were compacted since their segments were looked up."""
+    def _is_gone_since(self, ward: Ward) -> bool:
+        """Whether commits were compacted, or removed, since their segments were looked up."""
         self._log.find_replacements()
-        return self._pending is not None and self._pending.is_outdated
+        is_outdated = self._pending is not None and self._pending.is_outdated
+        return is_outdated or ward.complete_to < self._log.log_start.offset
 
     def _report(self, pending: Pending) -> MaterializeReport:
         opened = [ward for ward in self._care.wards.values() if ward.keeper is not None]

@@ -19,7 +19,7 @@ from tidemark.spark_sink.tables.store_place import StorePlace
 
 logger = logging.getLogger(__name__)
 
-SEEN_AT_OPENING = frozenset({"TM-SPK-006", "TM-SPK-007", "TM-SPK-009", "TM-SPK-016", "TM-SPK-017"})
+SEEN_AT_OPENING = frozenset({"TM-LOG-018", "TM-SPK-006", "TM-SPK-007", "TM-SPK-009", "TM-SPK-016", "TM-SPK-017"})
 """Codes of errors that each run looks for when it opens a table: nobody has to ask for another try."""
 
 

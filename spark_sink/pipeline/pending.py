@@ -23,8 +23,7 @@ class Pending:
     """The segments from an offset on, a commit's edge, by collection. It follows the log as the log grows."""
 
     def __init__(self, log: FollowedLog, start: int) -> None:
-        self.start = start
-        self.end = start
+        self.start = self.end = max(start, log.start())
         self._log = log
         self._replacements = {one.path for one in log.replacements}
         self._segments: dict[str, list[Committed]] = {}
@@ -44,14 +43,15 @@ class Pending:
         Raises:
             ChangeLogError: A commit is missing or damaged.
         """
+        self.end = max(self.end, self._log.start())
         for commit in self._log.commits(self._log.commit_with_offset(self.end)):
             for segment in commit.segments:
                 self._segments.setdefault(segment.collection, []).append(Committed(segment, commit.time))
             self.end = max(self.end, commit.next_offset)
 
     def reaches_back(self, collection: str, offset: int) -> bool:
-        """Whether all segments of a collection from an offset on are known."""
-        return max(self.start, self._dropped.get(collection, 0)) <= offset
+        """Whether all segments of a collection from an offset on are known, as far as the log has them."""
+        return max(self.start, self._dropped.get(collection, 0)) <= max(offset, self._log.log_start.offset)
 
     def between(self, collection: str, start: int, end: int) -> Sequence[Committed]:
         """A collection's segments with events in ``[start, end)``, in offset order."""

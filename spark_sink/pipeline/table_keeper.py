@@ -14,7 +14,7 @@ from tidemark.protocol.changelog.shown import Shown
 from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.formats.data_files import DataFile, KeyBounds
 from tidemark.spark_sink.formats.delta_table import PositionedTable
-from tidemark.spark_sink.formats.log_position import check_position
+from tidemark.spark_sink.formats.log_position import check_position, check_reach
 from tidemark.spark_sink.parts.part_tasks import base_files
 from tidemark.spark_sink.parts.plan import TableState
 from tidemark.spark_sink.parts.ranges import file_groups
@@ -41,6 +41,7 @@ class TableKeeper:
 
     Raises:
         SparkError: ``TM-SPK-006`` when the table is ahead of the log, and those of ``PositionedTable``.
+        ChangeLogError: As ``check_reach``.
     """
 
     def __init__(self, log: FollowedLog, target: Target, warehouse: StorePlace) -> None:
@@ -59,11 +60,17 @@ class TableKeeper:
         self._lineage: Lineage | None = None
         self._told: tuple[str, ...] = ()
         check_position(self.table, log, target.table)
+        self.check_reach()
 
     @property
     def position(self) -> int:
         """The offset below which all events are in the table."""
         return self.table.position
+
+    def check_reach(self) -> None:
+        """Makes sure that the log still has all that the table lacks. Raises ``TM-LOG-018``."""
+        shown = self.target.shown(self._log.summary()) if self.target.kind == CURRENT else None
+        check_reach(self.table, self._log, self.target.collection, shown)
 
     def missing(self, summary: Summary, found: Sequence[Segment]) -> tuple[Segment, ...]:
         """The segments that the table lacks, as of a moment of the log.
@@ -90,7 +97,7 @@ class TableKeeper:
         """
         if self.target.options.on_schema_change != "stop" or not self.table.exists:
             return
-        summary = self._log.summary_at(self.table.position)
+        summary = self._log.summary_at(max(self.table.position, self._log.start()))
         if (totals := summary.totals.get(self.target.collection)) is None:
             return
         before = summary.schemas[totals.fingerprint]
@@ -279,7 +286,7 @@ class TableKeeper:
 
     def _begin_version(self, schemas: Sequence[TableSchema]) -> None:
         """Begins another table, if rows under these schemas cannot be in the one that there is."""
-        before = self._log.summary_at(self.table.position)
+        before = self._log.summary_at(max(self.table.position, self._log.start()))
         shown = self.target.shown(before)
         if shown is None or not any(departure(shown.schemas, schema) for schema in schemas):
             return

@@ -67,7 +67,7 @@ class InferredSchema:
             SparkError: ``TM-SPK-004`` for an unknown table.
             ChangeLogError: When the log is damaged.
         """
-        summary = log.summary(min(log.commit_with_offset(max(end - 1, 0)), log.latest()))
+        summary = log.summary(min(log.commit_with_offset(max(end - 1, log.start())), log.latest()))
         collection = find_collection(log, summary, table)
         newest = summary.schemas[summary.totals[collection].fingerprint]
         last = summary.newest(collection)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from tidemark.protocol.errors import SparkError
+from tidemark.protocol.errors import ChangeLogError, SparkError
 from tidemark.spark_sink.source.followed_log import FollowedLog, Limits
 from tidemark.spark_sink.source.log_path import log_and_warehouse
 from tidemark.spark_sink.tables.store_place import StorePlace
@@ -138,15 +138,17 @@ def resolve_offset(option: str, text: str, log: FollowedLog) -> int:
     Raises:
         SparkError: ``TM-SPK-003`` when it is none of these, or an end that is still to come; ``TM-SPK-006`` for an
             offset beyond the end of the log.
+        ChangeLogError: ``TM-LOG-018`` for an offset before its start, and for an end before that time.
     """
     if text.lower() == "earliest":
-        return 0
+        return log.start()
     if text.lower() == "latest":
         return log.end()
     if _whole(text):
         offset, end = int(text), log.end()
         if offset > end:
             raise SparkError("TM-SPK-006", f"option {option} is {offset}, but the log at {log.at} ends at {end}")
+        log.log_start.check_offset(offset, log.at.text)
         return offset
     try:
         instant = datetime.fromisoformat(text)
@@ -159,7 +161,12 @@ def resolve_offset(option: str, text: str, log: FollowedLog) -> int:
         raise SparkError(
             "TM-SPK-003", f"option {option} is {text!r}, a time to come: what the log has then is not known"
         )
-    return log.offset_at(instant)
+    found = log.offset_at(instant)
+    first = log.log_start.time
+    if option in _ENDS and first is not None and instant <= first:
+        what = f"option {option} is {text!r}: the log at {log.at} does not have the events up to {first} any more"
+        raise ChangeLogError("TM-LOG-018", what)
+    return found
 
 
 def _named(options: Mapping[str, str]) -> dict[str, str]:

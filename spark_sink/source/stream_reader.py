@@ -132,6 +132,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Raises:
             SparkError: ``TM-SPK-006`` if it is of another log, beyond the log's end, or the log was restored from a
                 copy and has other events before it.
+            ChangeLogError: ``TM-LOG-018`` if events from there on are not kept any more.
         """
         if offset.get("v") != 1 or offset.get("log") != self.log.header.log_id:
             raise SparkError(
@@ -143,6 +144,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 "TM-SPK-006",
                 f"the checkpoint is at offset {position}, but {self.log.store.place} ends at {self.log.end()}",
             )
+        self.log.log_start.check_offset(position, self.log.store.place)
         before = offset.get("before")
         if before is not None and before != self.log.mark(position):
             raise SparkError(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -27,6 +28,7 @@ from tidemark.protocol.changelog import (
 from tidemark.protocol.changelog.models import META_COLUMNS
 from tidemark.protocol.changelog.summaries import advance
 from tidemark.runtime.changelog.compaction.runs import RunLimits
+from tidemark.runtime.changelog.retention.next_start import Retain
 from tidemark.runtime.changelog.upkeep import Upkeep, UpkeepRules
 from tidemark.runtime.changelog.writer import LogWriter
 from tidemark.spark_sink.tables.column_types import arrow_schema
@@ -154,18 +156,29 @@ class LogBuilder:
 
         It is the runtime's own compaction, whose writer begins with a commit of its own.
         """
+        limits = RunLimits(due=2, least=2, recent=1, tier=3)
+        with self._upkeep() as upkeep:
+            return upkeep.compact(limits)
+
+    def trim(self, *captured: str) -> int:
+        """Removes what is not needed to build captured tables again, and returns the offset at which the log begins.
+
+        The runtime's own retention does so, after its compaction: a log begins after a compacted range, among others.
+        """
+        self.compact()
+        with self._upkeep(Retain(recent=1), captured) as upkeep:
+            upkeep.retain()
+        return self._summary.log_start.offset
+
+    @contextmanager
+    def _upkeep(self, retain: Retain | None = None, captured: Sequence[str] = ()) -> Iterator[Upkeep]:
+        damaged: list[object] = []
         with LogWriter.open(self.root, "test") as log:
-
-            def commit() -> None:
-                log.commit(log.begin(), log.state, 0)
-
-            damaged: list[object] = []
-            limits = RunLimits(due=2, least=2, recent=1, tier=3)
-            compacted = Upkeep(log, UpkeepRules(limits, timedelta()), commit, damaged.append).compact(limits)
+            rules = UpkeepRules(RunLimits(), timedelta(), retain, lambda: captured)
+            yield Upkeep(log, rules, lambda: log.commit(log.begin(), log.state, 0), damaged.append)
             self._summary = log.summary
         assert not damaged
         self.number, self.epoch = self._summary.number + 1, self._summary.epoch
-        return compacted
 
     def _state(self, generation: Generation) -> None:
         self._stated[generation.collection] = generation
