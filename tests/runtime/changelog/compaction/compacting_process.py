@@ -1,4 +1,4 @@
-"""A process that writes a log and compacts it until it is killed: ``python -m … LOG SEED``.
+"""A process that writes a log, compacts and trims it until it is killed: ``python -m … LOG SEED``.
 
 It says ``open`` and ``commit N NEXT`` after each commit, where NEXT is the number of the next event.
 """
@@ -9,7 +9,7 @@ import random
 import sys
 from datetime import timedelta
 
-from tests.runtime.changelog.compaction.logs import SMALL, compact
+from tests.runtime.changelog.compaction.logs import SMALL, compact, trim
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, order
 from tidemark.protocol.store.opening import opened
 from tidemark.runtime.changelog.writer import LogWriter
@@ -29,6 +29,8 @@ def main(place: str, seed: int) -> None:
             next_id += count
             _say("commit", log.commit(batch, {"next": next_id}, 1).number, next_id)
         compact(log, SMALL, grace=timedelta(seconds=rng.choice([0, 1])))
+        if rng.random() < 0.3:
+            trim(log, grace=timedelta(seconds=rng.choice([0, 1])))
 
 
 def _say(*words: object) -> None:

@@ -12,13 +12,12 @@ import pytest
 
 from tests.examples import sample
 from tests.runtime.changelog.compaction.logs import ITEMS, TRIMMED, Positions, answers, compact, trim, write
-from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, data_files, named_files, order
+from tests.runtime.changelog.retention.trimmed import become_whole, begin, plain, register
+from tests.runtime.changelog.shop import ORDERS, data_files, named_files, stored
 from tests.servers.object_store import S3Server
 from tidemark.protocol.changelog import ChangeLog, layout
-from tidemark.protocol.changelog.log_start import LogStart
-from tidemark.protocol.changelog.models import Generation
+from tidemark.protocol.changelog.log_start import LogStart, later_start
 from tidemark.protocol.errors import ChangeLogError
-from tidemark.protocol.store import Store
 from tidemark.protocol.store.local import DirectoryStore
 from tidemark.runtime.changelog.retention.next_start import Retain
 from tidemark.runtime.changelog.writer import LogWriter
@@ -40,15 +39,6 @@ def code_of(call: Callable[[], object]) -> str:
     with pytest.raises(ChangeLogError) as caught:
         call()
     return caught.value.code
-
-
-def plain(log: LogWriter, commits: int) -> None:
-    """Commits of one event each."""
-    orders = log.bind(ORDERS, ORDER_SCHEMA, ["id"])
-    for _ in range(commits):
-        batch = log.begin()
-        batch.add(orders, [order(batch.first_offset)])
-        log.commit(batch, {"n": batch.number}, 1)
 
 
 @pytest.mark.drawn(1)
@@ -167,6 +157,19 @@ def test_age_and_size(tmp_path: Path, retain: Retain, number: int) -> None:
         assert trim(log, retain).number == number
 
 
+def test_it_begins_after_all_commits_that_one_file_stands_for(tmp_path: Path) -> None:
+    with LogWriter.open(tmp_path / "log", "shop") as log:
+        plain(log, 420)
+        compact(log, grace=timedelta(hours=1))  # Summaries in between are still there.
+        register(log.store, "nightly", 300)  # In the middle of some, and after a summary.
+        start = trim(log)
+        known = ChangeLog(log.store)
+        assert known.summary().log_start == start
+        before, first = known.replacement_of(start.number - 1), known.replacement_of(start.number)
+        assert before is None and first is not None and first.first == start.number > 200
+    assert [*LogCheck(ChangeLog(tmp_path / "log")).damages()] == []
+
+
 def test_a_size_is_what_stays_at_most(tmp_path: Path) -> None:
     root = tmp_path / "log"
     with LogWriter.open(root, "shop") as log:
@@ -188,30 +191,31 @@ def test_an_age_is_that_of_the_last_event_that_goes(tmp_path: Path) -> None:
         assert start.time is not None and start.time < middle
 
 
-def begin(log: LogWriter, collection: str) -> Generation:
-    """The next generation of a table begins."""
-    batch = log.begin()
-    newest = log.summary.newest(collection)
-    assert newest is not None
-    one = Generation(
-        collection=collection,
-        number=newest.number + 1,
-        begin=batch.first_offset,
-        why="a test",
-    )
-    batch.generations.append(one)
-    log.commit(batch, log.state, 1)
-    return one
+def test_a_stalled_writer_after_it(s3: S3Server) -> None:
+    """A writer is stalled while another one has the log, for so long that the number of its commit is deleted."""
+    store = s3.place()
+    with LogWriter.open(store, "shop") as old:
+        plain(old, 1)
+        with LogWriter.open(store, "shop") as new:
+            plain(new, 115)
+            assert trim(new).number == 101
+            with pytest.raises(ChangeLogError) as caught:
+                plain(old, 1)
+            assert caught.value.code == "TM-LOG-007"
+            left = data_files(store) - named_files(store)
+            assert len(left) == 1, "it created its number once more"
+            assert [event["id"] for event in stored(store)] == list(range(99, 116))
+            assert [*LogCheck(ChangeLog(store)).damages()] == []
+            plain(new, 100)
+            assert trim(new).number == 201
+            assert data_files(store) == named_files(store)
 
 
-def become_whole(log: LogWriter, generation: Generation) -> None:
-    batch = log.begin()
-    batch.generations.append(generation.model_copy(update={"whole": batch.first_offset}))
-    log.commit(batch, log.state, 1)
-
-
-def register(store: Store, name: str, position: int) -> None:
-    from tidemark.protocol.changelog import Consumer
-
-    one = Consumer(name=name, position=position, updated=datetime.now(UTC))
-    store.replace(f"{layout.CONSUMERS}/{layout.consumer_name(name)}", one.model_dump_json().encode())
+def test_the_start_of_a_log_moves_forward_only(tmp_path: Path) -> None:
+    with LogWriter.open(tmp_path / "log", "shop") as log:
+        plain(log, 110)
+        start = trim(log)
+        for number in (start.number, 1, log.summary.number + 1):
+            with pytest.raises(ValueError, match="moves forward only"):
+                log.begin_at(LogStart(number=number, offset=number - 1))
+    assert later_start(start, LogStart(number=1, offset=0)) == start
