@@ -176,6 +176,12 @@ CODES = (
         "tidemark materialize FILE --rebuild TABLE.",
     ),
     manual(
+        "TM-RUN-028",
+        "A consumer of the log was not seen for long",
+        "Start it again. Or remove it, if it is gone for good: tidemark log consumers FILE --remove NAME. Until then a log "
+        "with the entry retain keeps all events that it has not read.",
+    ),
+    manual(
         "TM-LOG-005",
         "The log belongs to another capture",
         "Give each capture its own log: change log: in the capture file. If the capture was renamed, give it its old "

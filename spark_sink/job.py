@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from tidemark.spark_sink.run.progress import Progress
     from tidemark.spark_sink.run.report import MaterializeReport
     from tidemark.spark_sink.run.settings import KeepSettings, Way
+    from tidemark.spark_sink.tables.store_place import StorePlace
 
 
 def materialize(
@@ -143,4 +145,11 @@ def keep_settings(
         only=only,
         rebuild=rebuild,
         retry=retry,
+        consumer=entry.consumer or _consumer_of(warehouse),
     )
+
+
+def _consumer_of(warehouse: StorePlace) -> str:
+    """A name that people recognise, and that no other warehouse has."""
+    place = warehouse.text if warehouse.directory is None else str(warehouse.directory.absolute())
+    return f"materialize-{warehouse.name}-{hashlib.sha256(place.encode()).hexdigest()[:6]}"

@@ -79,6 +79,7 @@ class SparkEntry(BaseModel):
         on_schema_change: Of tables that do not say it themselves.
         show: Likewise.
         metrics: Where the job serves its metrics; None for nowhere.
+        consumer: The name under which the log knows the job; None for one that is made from the warehouse.
         tables: Which tables to keep of which captured tables, ``*`` standing for all others.
     """
 
@@ -93,6 +94,7 @@ class SparkEntry(BaseModel):
     on_schema_change: OnSchemaChange = "evolve"
     show: Show = "whole"
     metrics: MetricsEntry | None = None
+    consumer: Annotated[str, Field(min_length=1, max_length=100)] | None = None
     tables: dict[str, Annotated[dict[Mode, KindEntry], BeforeValidator(_kinds), Field(min_length=1)]] = {
         "*": {"current": KindEntry()}
     }

@@ -1,13 +1,127 @@
-"""Readers of which the log knows."""
+"""Readers that a log knows by name: it keeps what they have not read.
+
+Each has a file of its own, which it alone writes: ``consumers/<name>.json``.
+"""
 
 from __future__ import annotations
 
-from tidemark.protocol.changelog.layout import CONSUMERS
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from pydantic import ValidationError
+
+from tidemark.protocol.changelog import layout
 from tidemark.protocol.changelog.models import Consumer
+from tidemark.protocol.changelog.unreadable import unreadable
+from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.store import Store
+
+WRITTEN_SECONDS = 10.0
+"""Between two times that a consumer says how far it is, at least."""
+
+ALIVE_SECONDS = 60.0
+"""It says so again after this time, whether or not it has read anything."""
 
 
 def consumers(store: Store) -> list[Consumer]:
-    """All of them, sorted by position."""
-    found = [Consumer.model_validate_json(store.read(entry.path)) for entry in store.list(CONSUMERS)]
-    return sorted(found, key=lambda one: one.position)
+    """The consumers of the log in a store, the one that is furthest behind first.
+
+    Raises:
+        ChangeLogError: ``TM-LOG-002`` a file is damaged; others as ``unreadable``.
+    """
+    try:
+        paths = [entry.path for entry in store.list(layout.CONSUMERS)]
+    except OSError as error:
+        raise unreadable(store.where(layout.CONSUMERS), error) from None
+    found = (_read(store, path) for path in paths if path.endswith(".json"))
+    return sorted((one for one in found if one is not None), key=lambda one: (one.position, one.name))
+
+
+def _read(store: Store, path: str) -> Consumer | None:
+    """A consumer; None where it was removed meanwhile."""
+    where = store.where(path)
+    try:
+        return Consumer.model_validate_json(store.read(path))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise unreadable(where, error) from None
+    except ValidationError:
+        raise ChangeLogError(
+            "TM-LOG-002",
+            f"{where} is damaged: it is not a consumer",
+            remedy=f"Remove {where}. The consumer writes it again when it reads on.",
+        ) from None
+
+
+def register(store: Store, name: str, position: int) -> None:
+    """Says that a consumer needs nothing below a position.
+
+    Raises:
+        ChangeLogError: ``TM-LOG-019`` it cannot be written.
+    """
+    path = _path(name)
+    one = Consumer(name=name, position=position, updated=datetime.now(UTC))
+    try:
+        store.replace(path, one.model_dump_json().encode())
+    except OSError as error:
+        what = error.strerror or str(error)
+        raise ChangeLogError("TM-LOG-019", f"consumer {name}: {store.where(path)} cannot be written: {what}") from None
+
+
+def forget(store: Store, name: str) -> bool:
+    """Removes a consumer. Returns whether there was one.
+
+    Raises:
+        ChangeLogError: ``TM-LOG-019`` it cannot be removed.
+    """
+    path = _path(name)
+    try:
+        found = store.exists(path)
+        store.delete(path)
+    except OSError as error:
+        what = error.strerror or str(error)
+        raise ChangeLogError("TM-LOG-019", f"consumer {name}: {store.where(path)} cannot be removed: {what}") from None
+    return found
+
+
+def _path(name: str) -> str:
+    return f"{layout.CONSUMERS}/{layout.consumer_name(name)}"
+
+
+class Registration:
+    """A consumer that says how far it is, and not at each step: in an object store each time is a request.
+
+    So what the log knows may be somewhat behind, never ahead.
+
+    Args:
+        store: The log's.
+        name: Of the consumer.
+        clock: Returns seconds.
+    """
+
+    def __init__(self, store: Store, name: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self.name = name
+        self._store = store
+        self._clock = clock
+        self._position: int | None = None
+        self._written: int | None = None
+        self._at = 0.0
+
+    def note(self, position: int) -> None:
+        """It needs nothing below this position any more. Raises as ``register``."""
+        self._position = position
+        passed = self._clock() - self._at
+        if self._written is None or passed >= (WRITTEN_SECONDS if position != self._written else ALIVE_SECONDS):
+            self._write()
+
+    def close(self) -> None:
+        """Says what is not said yet. Raises as ``register``."""
+        if self._position is not None and self._position != self._written:
+            self._write()
+
+    def _write(self) -> None:
+        assert self._position is not None, "noted before"
+        register(self._store, self.name, self._position)
+        self._written, self._at = self._position, self._clock()

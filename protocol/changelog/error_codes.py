@@ -49,6 +49,12 @@ CODES = (
         "those of the table's last generation. A reader that registers as a consumer keeps what it needs.",
     ),
     manual(
+        "TM-LOG-019",
+        "A consumer of the change log cannot be registered",
+        "Give the user who reads the log the right to write its folder consumers. Or do not name a consumer: then the "
+        "log does not wait for this reader.",
+    ),
+    manual(
         "TM-LOG-012",
         "The change log has an older format",
         "Start a new log: move the log's directory away, or name another one in the capture file's log entry, and start "

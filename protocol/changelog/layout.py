@@ -8,7 +8,7 @@
     LOG/commits/compacted-…0100-…1099-3.json                    commits 100 to 1099 as one, by the writer of epoch 3
     LOG/data/public/orders/00000000000000000042-3-0.parquet  commit 42, writer epoch 3, first segment of it
     LOG/data/public/orders/…1400-3-j0.parquet                joined from others, when commit 1400 was the next
-    LOG/consumers/nightly.json                               reserved: how far a registered reader is
+    LOG/consumers/nightly.json                               how far a registered reader is
     LOG/writer.lock                                          held by the process that writes
 """
 
@@ -23,7 +23,7 @@ HEADER = "tidemark.json"
 COMMITS = "commits"
 DATA = "data"
 CONSUMERS = "consumers"
-"""Reserved for readers that register, so that the segments they need are kept. Writers ignore the folder."""
+"""Of readers that register, so that what they need is kept."""
 
 LOCK = "writer.lock"
 

@@ -377,7 +377,7 @@ class Summary(Model):
 
 
 class Consumer(Model):
-    """``consumers/<name>.json``: a reader of which the log knows. Reserved: nothing writes or reads it yet.
+    """``consumers/<name>.json``: a reader of which the log knows.
 
     Attributes:
         name: Of the reader, whatever it calls itself.

@@ -254,6 +254,13 @@ class ChangeLog:
                 if error.code != "TM-LOG-018" or self.log_start == start:
                     raise
 
+    def time_of(self, offset: int) -> datetime:
+        """When the event at an offset reached the log. Raises as ``commit_with_offset``."""
+        commit = self.commit(self.commit_with_offset(offset))
+        if isinstance(commit, CompactedCommit):
+            return commit.edges[bisect_right(commit.edges, offset, key=lambda edge: edge.next_offset)].time
+        return commit.time
+
     def segments(self, collection: str, start: int, end: int) -> Iterator[Segment]:
         """Segments of a collection with events in ``[start, end)``, in offset order.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import UTC
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,12 +17,16 @@ from tidemark.protocol.store.opening import is_url, opened
 from tidemark.protocol.text.nearest_names import near
 from tidemark.runtime.commands.arguments import CaptureFileArgument, JsonOption, LogArgument, open_log
 from tidemark.runtime.commands.printing import say, say_aside, say_json
-from tidemark.runtime.progress.quantities import size
+from tidemark.runtime.progress.quantities import duration, size
 
 DeltaOption = Annotated[bool, typer.Option("--delta", help="As Delta tables.")]
 TablesOption = Annotated[
     list[str] | None,
     typer.Option("--table", "-t", metavar="T", help="Only this table; may be given again.", show_default=False),
+]
+
+RemoveOption = Annotated[
+    str | None, typer.Option("--remove", metavar="NAME", help="Forget this consumer.", show_default=False)
 ]
 
 log_commands = typer.Typer(help="Inspect, check and copy a change log.", no_args_is_help=True)
@@ -169,17 +173,48 @@ def copy(log: LogArgument, to: ToArgument, store_of: SettingsOption = None) -> N
 def compact(file: CaptureFileArgument) -> None:
     """Make few large files of the many small ones of a change log, with the same events under the same offsets.
 
-    A capture does so by itself every thousand commits; its file's entry ``compact`` says how. If it runs, it is asked
-    to do it now. Files that others stand for stay for the grace of that entry: then they are deleted.
+    What the entry ``retain`` of the capture file does not keep any more is removed, too. A capture does both by itself;
+    if it runs, it is asked to do it now. Files stay for the grace of the entry ``compact``: then they are deleted.
     """
     from tidemark.protocol.capture_file import read_capture_file
     from tidemark.runtime.upkeep.log_compact import compact_log
 
     found = compact_log(read_capture_file(file), lambda error: say_aside(f"{error}\n"))
     say(
-        f"{found.place} has {found.newest + 1:,} commits in {found.files:,} files: {found.commits:,} are compacted, "
-        f"{found.new:,} more than before\n"
+        f"{found.place} has {found.newest + 1 - found.start:,} commits in {found.files:,} files: {found.commits:,} are "
+        f"compacted, {found.new:,} more than before\n"
     )
+    if found.start:
+        say(f"it begins with commit {found.start:,}: earlier ones are not kept\n")
+
+
+@log_commands.command("consumers")
+def consumers(log: LogArgument, remove: RemoveOption = None, json: JsonOption = False) -> None:
+    """List the readers that a change log knows, the one that is furthest behind first.
+
+    A log with the entry ``retain`` keeps what they have not read. position: a reader needs nothing below this offset.
+    behind: the events after that, and since when they wait. One that is gone for good is removed by --remove.
+    """
+    from tidemark.protocol.changelog.consumers import forget
+    from tidemark.runtime.upkeep.log_consumers import consumer_lags
+
+    found = open_log(log)
+    lags = consumer_lags(found)
+    if remove is not None:
+        if remove not in (known := [one.name for one in lags]) or not forget(found.store, remove):
+            raise UsageError("TM-CFG-007", f"{found.store.place} has no consumer {remove}{near(remove, known)}")
+        say(f"{remove} is removed: {found.store.place} does not wait for it any more\n")
+        return
+    now = datetime.now(UTC)
+    if not json:
+        say(f"{'consumer':<32}  {'position':>12}  {'behind':>22}  {'seen':>8}\n" if lags else "no consumers\n")
+    for one in lags:
+        if json:
+            say_json(asdict(one))
+            continue
+        waits = "" if one.since is None else f" for {duration((now - one.since).total_seconds())}"
+        seen = duration((now - one.seen).total_seconds())
+        say(f"{one.name:<32}  {one.position:>12,}  {f'{one.behind:,}{waits}':>22}  {seen:>8}\n")
 
 
 @log_commands.command("export")

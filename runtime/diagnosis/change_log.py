@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tidemark.protocol.capture_file import CaptureFile
 from tidemark.protocol.changelog import ChangeLog
+from tidemark.protocol.changelog.consumers import consumers
 from tidemark.protocol.changelog.layout import COMMITS, HEADER
 from tidemark.protocol.changelog.models import Summary
 from tidemark.protocol.errors import ChangeLogError
@@ -28,6 +29,9 @@ LEAST_FREE_BYTES = 16 * 1024 * 1024
 
 GROWTH = timedelta(days=1)
 """The time whose growth tells when a disk is full."""
+
+AWAY = timedelta(days=7)
+"""A consumer that was not seen for so long may be gone."""
 
 SOON = timedelta(days=7)
 """A disk that is full within this time is told."""
@@ -81,7 +85,9 @@ def look_at_growth(log: ChangeLog, summary: Summary, findings: Findings) -> None
     seconds = (now - since).total_seconds()
     before = log.commit_with_offset(log.offset_at(since)) - 1
     grown = _bytes(summary) - (_bytes(log.summary(before)) if before >= 0 else 0)
-    findings.good(f"the log has {size(_bytes(summary))}, {size(grown)} of them of the last {duration(seconds)}")
+    start = log.log_start.number
+    kept = _bytes(summary) - (_bytes(log.summary(start - 1)) if start else 0)
+    findings.good(f"the log has {size(kept)}, {size(grown)} of them of the last {duration(seconds)}")
     if (directory := log.store.directory) is None:
         return
     free = shutil.disk_usage(directory).free
@@ -92,6 +98,17 @@ def look_at_growth(log: ChangeLog, summary: Summary, findings: Findings) -> None
             f"{size(free)} are left",
             "TM-RUN-022",
         )
+
+
+def look_at_consumers(log: ChangeLog, findings: Findings) -> None:
+    """Warns of consumers that were not seen for long. Raises ChangeLogError as ``consumers``."""
+    now = datetime.now(UTC)
+    for one in consumers(log.store):
+        if (away := now - one.updated) > AWAY:
+            findings.warn(
+                f"consumer {one.name} was last seen {duration(away.total_seconds())} ago, at offset {one.position:,}",
+                "TM-RUN-028",
+            )
 
 
 def _bytes(summary: Summary) -> int:

@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 import orjson
 
 from tidemark.protocol.changelog import ChangeLog, Summary
-from tidemark.protocol.changelog.compacted_commit import CompactedCommit
 from tidemark.protocol.messages import Action, Control
 from tidemark.protocol.store.local import DirectoryStore
 from tidemark.runtime.changelog.files.failures import writing
@@ -60,7 +59,7 @@ class Renewals:
         if any(one.whole is None and asked.get(name, one.number) < one.number for name, one in known.items()):
             return
         found = [
-            (begun_at(log, one.begin), name)
+            (log.time_of(one.begin), name)
             for name, one in known.items()
             if one.whole is not None and one.number != asked.get(name) and one.begin >= log.log_start.offset
         ]
@@ -90,11 +89,3 @@ class Renewals:
         if (path := self._folder.path) is not None:
             with writing(str(path / _FILE)):
                 DirectoryStore(path).replace(_FILE, orjson.dumps(asked))
-
-
-def begun_at(log: ChangeLog, offset: int) -> datetime:
-    """When the event at an offset reached the log. Raises as ``ChangeLog``."""
-    commit = log.commit(log.commit_with_offset(offset))
-    if isinstance(commit, CompactedCommit):
-        return commit.up_to(offset + 1).edges[-1].time
-    return commit.time

@@ -36,6 +36,7 @@ class Compacted:
     Attributes:
         place: Of the log.
         newest: The number of its newest commit.
+        start: The number of its first commit.
         commits: How many commits others stand for.
         new: How many of them did not before.
         files: How many files of commits a reader of all reads.
@@ -43,6 +44,7 @@ class Compacted:
 
     place: str
     newest: int
+    start: int
     commits: int
     new: int
     files: int
@@ -72,8 +74,9 @@ def compact_log(file: CaptureFile, tell: Callable[[ChangeLogError], None]) -> Co
         _ask(file, folder)
     now = ChangeLog(store)
     newest, replaced = now.summary().number, _replaced(now)
-    files = newest + 1 - replaced + len(now.replacements)
-    return Compacted(store.place, newest, replaced, replaced - before, files)
+    start = now.log_start.number
+    files = newest + 1 - start - replaced + len(now.replacements)
+    return Compacted(store.place, newest, start, replaced, max(replaced - before, 0), files)
 
 
 def _commit(writer: LogWriter) -> None:

@@ -5,13 +5,15 @@ A table's commits hold its position. So this loop may end anywhere: the next one
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from tidemark.protocol.errors import TidemarkError
+from tidemark.protocol.changelog.consumers import Registration
+from tidemark.protocol.errors import ChangeLogError, TidemarkError
 from tidemark.spark_sink.formats.log_position import position_at
 from tidemark.spark_sink.parts.apply import Applier, Outcome
 from tidemark.spark_sink.parts.engine_merge import EngineMerge
@@ -29,6 +31,8 @@ from tidemark.spark_sink.tables.kept_tables import CURRENT, Target
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+logger = logging.getLogger(__name__)
 
 _CONFLICT = "TM-SPK-010"
 _MISSING = "TM-LOG-009"
@@ -73,6 +77,9 @@ class _Keeping:
         self._maintenance = Maintenance(self._applier, self._engine, self._log, settings)
         self._pending: Pending | None = None
         self._executors: dict[str, int] = {}
+        # A run for some tables does not know what the others lack.
+        is_known = settings.consumer and not settings.only
+        self._registration = Registration(self._log.store, settings.consumer) if is_known else None
 
     def run(self) -> MaterializeReport:
         try:
@@ -82,6 +89,8 @@ class _Keeping:
             if self._pending is None or not (self._stop.is_set() and self._jobs.is_open):
                 raise
             pending = self._pending
+        finally:
+            self._register(Registration.close)
         return self._report(pending)
 
     def _follow(self) -> Pending:
@@ -94,11 +103,27 @@ class _Keeping:
             if due := behind if once else [ward for ward in behind if self._is_due(ward, pending)]:
                 self._apply(due, pending, limit)
             self._care.remember()
+            self._register(lambda known: known.note(self._needed()))
             if (once and not behind) or self._stop.is_set():
                 return pending
             if not once and self._stop.wait(self._settings.fold.trigger):
                 return pending
             pending = self._look()
+
+    def _needed(self) -> int:
+        """The offset below which no table needs an event. Of one that cannot be opened nothing is known."""
+        start = self._log.log_start.offset
+        return min((max(ward.complete_to, start) for ward in self._care.wards.values()), default=self._log.end())
+
+    def _register(self, say: Callable[[Registration], None]) -> None:
+        """Tells the log how far this run is. Where that cannot be, the run goes on, and the log may not wait for it."""
+        if self._registration is None:
+            return
+        try:
+            say(self._registration)
+        except ChangeLogError as error:
+            logger.warning("%s; the log does not wait for this run", error.message)
+            self._registration = None
 
     def _look(self) -> Pending:
         """Reads the log's new commits, and opens tables that are new in it."""

@@ -125,6 +125,7 @@ class KeepSettings:
         limits: The limits of what one task does.
         file_sizes: The target sizes of files.
         vacuum: When files are deleted.
+        consumer: The name under which the log knows this run, and keeps what its tables lack; empty for none.
     """
 
     log: StorePlace
@@ -139,6 +140,7 @@ class KeepSettings:
     limits: PartLimits = field(default_factory=PartLimits)
     file_sizes: FileSizes = field(default_factory=FileSizes)
     vacuum: VacuumRule = field(default_factory=VacuumRule)
+    consumer: str = ""
 
     def asks_for(self, table: str) -> bool:
         """Whether ``only`` selects a table (``schema.table``)."""

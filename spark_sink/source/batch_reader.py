@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.source.inferred_schema import InferredSchema
 from tidemark.spark_sink.source.options import SourceOptions, resolve_range
@@ -30,6 +31,8 @@ class BatchReader(DataSourceReader):
 
     def __init__(self, options: SourceOptions, columns: Columns, inferred: InferredSchema | None) -> None:
         check_pinned(columns)
+        if options.consumer:
+            raise SparkError("TM-SPK-003", "option consumer is only for streams: a batch reads once")
         self.options = options
         self.columns = columns
         self.inferred = inferred

@@ -27,9 +27,10 @@ NAMES = (
     "state",
     "asOf",
     "warehouse",
+    "consumer",
 )
 
-_OF_EVENTS = ("startingOffset", "endingOffset")
+_OF_EVENTS = ("startingOffset", "endingOffset", "consumer")
 _ENDS = ("asOf", "endingOffset", "end")
 """What says up to where to read. It means the same whenever it is asked."""
 
@@ -65,6 +66,7 @@ class SourceOptions:
         state: Whether to read the table's rows, not its events.
         as_of: With ``state``: an offset or a time; None for now.
         warehouse: With ``state``: where tables are kept; None to read the log alone.
+        consumer: The name under which the log knows a stream, and keeps what it has not read; empty for none.
     """
 
     log: StorePlace
@@ -76,6 +78,7 @@ class SourceOptions:
     state: bool = False
     as_of: str | None = None
     warehouse: StorePlace | None = None
+    consumer: str = ""
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> SourceOptions:
@@ -104,6 +107,7 @@ class SourceOptions:
             state=state,
             as_of=given.get("asOf"),
             warehouse=warehouse,
+            consumer=given.get("consumer", ""),
         )
 
     def required_table(self) -> str:

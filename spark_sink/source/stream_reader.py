@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
+from tidemark.protocol.changelog.consumers import Registration
 from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.source.followed_log import FollowedLog, Limits
 from tidemark.spark_sink.source.inferred_schema import Departure, InferredSchema
@@ -64,12 +65,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return FollowedLog(self.options.log)
 
     @cached_property
+    def _registration(self) -> Registration | None:
+        return Registration(self.log.store, self.options.consumer) if self.options.consumer else None
+
+    @cached_property
     def collection(self) -> str:
         return find_collection(self.log, self.log.summary(), self.table)
 
     def initialOffset(self) -> Offset:
         self._resumed = False  # Spark asks only where the checkpoint has no offset
-        return self._offset(resolve_offset("startingOffset", self.options.starting, self.log))
+        first = resolve_offset("startingOffset", self.options.starting, self.log)
+        self._needs(first)
+        return self._offset(first)
 
     def latestOffset(self, start: Offset | None = None, limit: ReadLimit | None = None) -> Offset:
         ceiling = self.log.end() if self._target is None else self._target
@@ -78,6 +85,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         unlimited = isinstance(limit, ReadAllAvailable)
         limits = Limits() if unlimited else self.options.limits
         position = self._position(start)
+        self._needs(position)
         return self._offset(self._readable(position, self.log.cut(position, limits, ceiling, self.collection)))
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -102,6 +110,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_partition(self.options.log, self.columns, partition)
+
+    def commit(self, end: Offset) -> None:
+        self._needs(int(end["offset"]))
+
+    def stop(self) -> None:
+        if self._registration is not None:
+            self._registration.close()
+
+    def _needs(self, position: int) -> None:
+        """The stream has processed all events below a position."""
+        if self._registration is not None:
+            self._registration.note(position)
 
     def _readable(self, start: int, end: int) -> int:
         """The offset up to which events have the expected columns. At that offset it is an error.

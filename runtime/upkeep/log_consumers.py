@@ -1,0 +1,46 @@
+"""How far the consumers of a log are behind it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from tidemark.protocol.changelog import ChangeLog
+from tidemark.protocol.changelog.consumers import consumers
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerLag:
+    """One consumer.
+
+    Attributes:
+        name: Its name.
+        position: It needs nothing below this offset.
+        seen: When it said so.
+        behind: How many events come after that, of all tables.
+        since: When the first of these reached the log; None if there is none.
+        lost: How many of them are not kept any more: it registered when they were gone.
+    """
+
+    name: str
+    position: int
+    seen: datetime
+    behind: int
+    since: datetime | None
+    lost: int
+
+
+def consumer_lags(log: ChangeLog) -> list[ConsumerLag]:
+    """The consumers of a log, the one that is furthest behind first. Raises as ``consumers`` and ``ChangeLog``."""
+    start, end = log.start(), log.end()
+    return [
+        ConsumerLag(
+            one.name,
+            one.position,
+            one.updated,
+            max(end - one.position, 0),
+            log.time_of(max(one.position, start)) if max(one.position, start) < end else None,
+            max(start - one.position, 0),
+        )
+        for one in consumers(log.store)
+    ]
