@@ -18,7 +18,7 @@ from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.store import Store
 
 WRITTEN_SECONDS = 10.0
-"""Between two times that a consumer says how far it is, at least."""
+"""Between two times that a consumer says how far it is, unless it says otherwise."""
 
 ALIVE_SECONDS = 60.0
 """It says so again after this time, whether or not it has read anything."""
@@ -98,12 +98,20 @@ class Registration:
     Args:
         store: The log's.
         name: Of the consumer.
+        every: The least seconds between two times that it says so.
         clock: Returns seconds.
     """
 
-    def __init__(self, store: Store, name: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        store: Store,
+        name: str,
+        every: float = WRITTEN_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.name = name
         self._store = store
+        self._every = every
         self._clock = clock
         self._position: int | None = None
         self._written: int | None = None
@@ -113,7 +121,7 @@ class Registration:
         """It needs nothing below this position any more. Raises as ``register``."""
         self._position = position
         passed = self._clock() - self._at
-        if self._written is None or passed >= (WRITTEN_SECONDS if position != self._written else ALIVE_SECONDS):
+        if self._written is None or passed >= (self._every if position != self._written else ALIVE_SECONDS):
             self._write()
 
     def close(self) -> None:

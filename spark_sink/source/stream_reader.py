@@ -66,7 +66,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @cached_property
     def _registration(self) -> Registration | None:
-        return Registration(self.log.store, self.options.consumer) if self.options.consumer else None
+        # For each batch: a stream that is stopped, or has read all, is not asked once more.
+        return Registration(self.log.store, self.options.consumer, every=0.0) if self.options.consumer else None
 
     @cached_property
     def collection(self) -> str:
@@ -113,10 +114,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: Offset) -> None:
         self._needs(int(end["offset"]))
-
-    def stop(self) -> None:
-        if self._registration is not None:
-            self._registration.close()
 
     def _needs(self, position: int) -> None:
         """The stream has processed all events below a position."""

@@ -81,7 +81,7 @@ def test_a_log_that_cannot_be_written(tmp_path: Path) -> None:
 
 def test_a_consumer_does_not_write_at_each_step(tmp_path: Path) -> None:
     store, now = DirectoryStore(tmp_path), [100.0]
-    known = Registration(store, "nightly", lambda: now[0])
+    known = Registration(store, "nightly", clock=lambda: now[0])
     known.close()
     assert consumers(store) == [], "nothing is known of it"
     known.note(5)
@@ -106,12 +106,13 @@ def test_a_consumer_does_not_write_at_each_step(tmp_path: Path) -> None:
     assert positions(store) == [("nightly", 2)], "it has begun again"
 
 
-@given(steps=st.lists(st.tuples(st.integers(0, 50), st.floats(0, 40)), min_size=1, max_size=20))
-def test_what_the_log_knows_is_never_ahead(
-    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, float]]
-) -> None:
+STEPS = st.tuples(st.integers(0, 50), st.floats(0, 40))
+
+
+@given(steps=st.lists(STEPS, min_size=1, max_size=20))
+def test_the_log_never_knows_more(tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, float]]) -> None:
     store, now = DirectoryStore(tmp_path_factory.mktemp("log")), [0.0]
-    known, position = Registration(store, "nightly", lambda: now[0]), 0
+    known, position = Registration(store, "nightly", clock=lambda: now[0]), 0
     for step, seconds in steps:
         position += step
         now[0] += seconds
