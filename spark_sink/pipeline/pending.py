@@ -55,6 +55,8 @@ class Pending:
 
     def between(self, collection: str, start: int, end: int) -> Sequence[Committed]:
         """A collection's segments with events in ``[start, end)``, in offset order."""
+        if start >= end:
+            return ()  # A segment that was compacted may have it inside.
         listed = self._segments.get(collection, [])
         first = bisect_left(listed, start, key=lambda found: found.segment.last_offset)
         last = bisect_right(listed, end - 1, key=lambda found: found.segment.first_offset)

@@ -93,6 +93,28 @@ def test_segments_that_go_while_they_are_to_be_applied(lake: KeptLake, monkeypat
     lake.assert_true()
 
 
+def test_a_run_ends_where_it_wanted_to(lake: KeptLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log grows while a run applies what there was, and the end of that is in the middle of a file by then."""
+    chance = random.Random(11)
+    commits(lake, chance, 4)
+    lake.keep_well("current")
+    commits(lake, chance, 4)
+    end, planned = lake.log.offset, [0]
+
+    def growing(*arguments: Any) -> Part:
+        planned[0] += 1
+        assert planned[0] < 10, "it goes on for ever"
+        if planned[0] == 1:
+            commits(lake, chance, 4)
+            assert lake.log.compact() > 8
+        return plan_part(*arguments)
+
+    monkeypatch.setattr(keeping, "plan_part", growing)
+    assert named(lake.keep_well("current")).position == end
+    lake.keep_well("current")
+    lake.assert_current()
+
+
 def test_views_and_scans(spark: SparkSession, lake: KeptLake) -> None:
     chance = random.Random(5)
     commits(lake, chance, 5)
