@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class UpkeepStoppedError(Exception):
-    """It was asked to end: what was begun is undone, or goes on with the next writer."""
+    """It was asked to end: what was begun is undone, or the next writer ends it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,7 @@ def check_reach(table: PositionedTable, log: FollowedLog, collection: str, shown
         return
     standing = table.standing
     if shown is not None and not shown.goes_on_from(standing.generation, standing.over):
-        return  # It begins anew, with a later generation.
+        return  # It is built again, from a later generation.
     if _events(log.summary(log.log_start.number - 1), collection, standing.generation) == standing.events:
         return  # None of those that went is one of this table.
     name = collection.replace("/", ".")
