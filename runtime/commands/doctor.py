@@ -12,7 +12,7 @@ from tidemark.protocol.errors import TidemarkError
 from tidemark.runtime.commands.arguments import CaptureFileArgument, JsonOption
 from tidemark.runtime.commands.check import ended, say_findings
 from tidemark.runtime.commands.printing import say, say_json
-from tidemark.runtime.diagnosis.change_log import FoundLog, look_at_consumers, look_at_growth, look_at_log
+from tidemark.runtime.diagnosis.change_log import FoundLog, look_at_growth, look_at_log, look_at_readers
 from tidemark.runtime.diagnosis.findings import Findings
 from tidemark.runtime.diagnosis.machine import look_at_machine
 from tidemark.runtime.diagnosis.running import look_at_capture
@@ -66,7 +66,7 @@ def _look(settings: CaptureFile, path: Path, findings: Findings) -> None:
         found = look_at_log(settings, KnownLog(path), findings)
         if found is not None:
             look_at_growth(found.log, found.summary, findings)
-            look_at_consumers(found.log, findings)
+            look_at_readers(found.log, found.summary, findings)
     except TidemarkError as error:
         findings.bad(error)
     report = None

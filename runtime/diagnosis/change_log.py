@@ -11,12 +11,14 @@ from pathlib import Path
 from tidemark.protocol.capture_file import CaptureFile
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.changelog.consumers import consumers
+from tidemark.protocol.changelog.known_tables import known_tables
 from tidemark.protocol.changelog.layout import COMMITS, HEADER
 from tidemark.protocol.changelog.models import Summary
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.store import Store
 from tidemark.runtime.changelog.files.failures import writing
 from tidemark.runtime.changelog.files.probe import probe
+from tidemark.runtime.changelog.retention.needed import needed
 from tidemark.runtime.diagnosis.findings import Findings
 from tidemark.runtime.progress.liveness import Liveness, liveness
 from tidemark.runtime.progress.quantities import duration, size
@@ -100,10 +102,17 @@ def look_at_growth(log: ChangeLog, summary: Summary, findings: Findings) -> None
         )
 
 
-def look_at_consumers(log: ChangeLog, findings: Findings) -> None:
-    """Warns of consumers that were not seen for long. Raises ChangeLogError as ``consumers``."""
-    now = datetime.now(UTC)
-    for one in consumers(log.store):
+def look_at_readers(log: ChangeLog, summary: Summary, findings: Findings) -> None:
+    """Says who needs the oldest events, and warns of consumers that were not seen for long.
+
+    Raises:
+        ChangeLogError: As ``consumers`` and ``known_tables``.
+    """
+    now, known = datetime.now(UTC), consumers(log.store)
+    oldest = needed(summary, (table.recommended_name for table in known_tables(log.store)), known)
+    if oldest.by:
+        findings.good(f"{oldest.by} needs all events since offset {oldest.offset:,}: the log begins at {log.start():,}")
+    for one in known:
         if (away := now - one.updated) > AWAY:
             findings.warn(
                 f"consumer {one.name} was last seen {duration(away.total_seconds())} ago, at offset {one.position:,}",

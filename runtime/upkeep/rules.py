@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from tidemark.protocol.capture_file import CaptureFile
+from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.changelog.known_tables import known_tables
 from tidemark.runtime.changelog.compaction.runs import RunLimits
 from tidemark.runtime.changelog.retention.next_start import Retain
@@ -30,7 +31,9 @@ def upkeep_rules(
     store, asked = file.log_store(), file.retain
 
     def captured() -> list[str]:
-        return [table.recommended_name for table in known_tables(store)]
+        known = [table.recommended_name for table in known_tables(store)]
+        # Where that is not known, such as in a log that lost the file, none of its tables goes.
+        return known or list(ChangeLog(store).summary().totals)
 
     retain = renewals = None
     if asked is not None:

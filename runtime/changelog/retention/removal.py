@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from tidemark.protocol.changelog import ChangeLog
+from tidemark.protocol.changelog.log_start import LogStart
 from tidemark.runtime.changelog.files.commit_file import CommitFile
 from tidemark.runtime.changelog.files.failures import writing
 from tidemark.runtime.changelog.files.named_segments import listed_commits, named_by
@@ -27,12 +28,12 @@ class Removal:
         self._go_on = go_on
         self._removed = 0
 
-    def is_done(self, log: ChangeLog) -> bool:
+    def is_done(self, start: LogStart) -> bool:
         """Whether nothing is left to delete before the start of the log."""
-        return log.log_start.number == self._removed
+        return start.number == self._removed
 
-    def remove(self, log: ChangeLog) -> int:
-        """Deletes what is due, and returns how many files.
+    def remove(self, log: ChangeLog) -> None:
+        """Deletes what is due.
 
         The segments of a commit go before the commit itself: whoever is killed in between finds the rest by it.
 
@@ -40,8 +41,8 @@ class Removal:
             ChangeLogError: ``TM-LOG-008`` a file cannot be deleted; others as ``ChangeLog``.
         """
         start = log.log_start
-        if self.is_done(log) or (start.moved is not None and datetime.now(UTC) - start.moved < self._grace):
-            return 0
+        if self.is_done(start) or (start.moved is not None and datetime.now(UTC) - start.moved < self._grace):
+            return
         removed = 0
         for path in list(listed_commits(log.store)):
             file = CommitFile.of(path)
@@ -57,4 +58,3 @@ class Removal:
         self._removed = start.number
         if removed:
             logger.info("removed %d files before offset %d from %s", removed, start.offset, log.store.place)
-        return removed

@@ -30,9 +30,6 @@ class Retention:
         grace: How long files stay after the start has moved.
         commit: Returns once the writer has made a commit.
         go_on: Is asked every now and then; raises to end.
-
-    Attributes:
-        removed: How many files were deleted, so far.
     """
 
     def __init__(
@@ -52,7 +49,7 @@ class Retention:
         self._commit = commit
         self._removal = Removal(grace, go_on)
         self._sizes = LogSizes()
-        self.removed = 0
+        self._is_read = False
 
     def once(self) -> None:
         """Deletes what is due, and moves the start of the log if it can.
@@ -60,14 +57,18 @@ class Retention:
         Raises:
             ChangeLogError: The log cannot be read or written, or a file of a consumer is damaged.
         """
-        summary = self._log.summary()  # It says where the log begins.
-        self.removed += self._removal.remove(self._log)
-        if self._retain is None or not self._removal.is_done(self._log):
+        if self._retain is None and self._removal.is_done(self._writer.summary.log_start):
             return
-        keep = needed(summary, self._captured(), consumers(self._log.store))
+        if not self._is_read:
+            self._log.summary()  # It has what was replaced and removed so far. The rest this process does itself.
+            self._is_read = True
+        self._removal.remove(self._log)
+        if self._retain is None or not self._removal.is_done(self._log.log_start):
+            return
+        keep = needed(self._writer.summary, self._captured(), consumers(self._log.store))
         now = datetime.now(UTC)
         if (start := next_start(self._log, self._retain, keep.offset, now, self._sizes)) is not None:
             self._writer.begin_at(start)
             self._commit()
             self._log.summary()  # It has the new start.
-            self.removed += self._removal.remove(self._log)
+            self._removal.remove(self._log)

@@ -19,7 +19,7 @@ from tidemark.protocol.changelog.consumers import consumers, register
 from tidemark.protocol.store import Store
 from tidemark.protocol.store.local import DirectoryStore
 from tidemark.runtime.changelog.writer import LogWriter
-from tidemark.runtime.diagnosis.change_log import look_at_consumers
+from tidemark.runtime.diagnosis.change_log import look_at_readers
 from tidemark.runtime.diagnosis.findings import Findings
 from tidemark.runtime.upkeep.log_consumers import consumer_lags
 
@@ -90,7 +90,8 @@ def test_doctor_names_one_that_was_not_seen_for_long(tmp_path: Path) -> None:
     away = Consumer(name="nightly", position=5, updated=datetime.now(UTC) - timedelta(days=8))
     store.replace(f"{layout.CONSUMERS}/{layout.consumer_name('nightly')}", away.model_dump_json().encode())
     findings = Findings()
-    look_at_consumers(ChangeLog(store), findings)
-    (found,) = findings.all
+    look_at_readers(ChangeLog(store), ChangeLog(store).summary(), findings)
+    oldest, found = findings.all
+    assert oldest.message == "the consumer hourly needs all events since offset 3: the log begins at 0"
     assert (found.code, found.level) == ("TM-RUN-028", "warning")
     assert "nightly" in found.message and "log consumers" in found.remedy
