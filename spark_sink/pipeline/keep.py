@@ -103,7 +103,7 @@ class _Keeping:
             if due := behind if once else [ward for ward in behind if self._is_due(ward, pending)]:
                 self._apply(due, pending, limit)
             self._care.remember()
-            self._register(lambda known: known.note(self._needed()))
+            self._say_what_is_needed()
             if (once and not behind) or self._stop.is_set():
                 return pending
             if not once and self._stop.wait(self._settings.fold.trigger):
@@ -114,6 +114,9 @@ class _Keeping:
         """The offset below which no table needs an event. Of one that cannot be opened nothing is known."""
         start = self._log.log_start.offset
         return min((max(ward.complete_to, start) for ward in self._care.wards.values()), default=self._log.end())
+
+    def _say_what_is_needed(self) -> None:
+        self._register(lambda known: known.note(self._needed()))
 
     def _register(self, say: Callable[[Registration], None]) -> None:
         """Tells the log how far this run is. Where that cannot be, the run goes on, and the log may not wait for it."""
@@ -143,6 +146,7 @@ class _Keeping:
             pending = Pending(self._log, min((ward.complete_to for ward in active), default=self._log.end()))
         pending.follow()
         self._pending = pending
+        self._say_what_is_needed()  # Before a long first load, too.
         return pending
 
     def _behind(self, pending: Pending, limit: int) -> list[Ward]:
