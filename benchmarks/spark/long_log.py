@@ -1,4 +1,4 @@
-"""A log of many small commits, before and after it is compacted, against one of ten commits.
+"""A log of many small commits, before and after it is compacted and its first half removed, against one of ten commits.
 
     python -m benchmarks.spark.long_log [--commits 100000] [--rows 3]
 
@@ -10,6 +10,7 @@ the sum of their offsets.
 from __future__ import annotations
 
 import argparse
+import shutil
 import tempfile
 import time
 from collections.abc import Callable
@@ -22,6 +23,7 @@ import pyarrow.compute as pc
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.changelog.segment_files import SegmentFile
 from tidemark.runtime.changelog.compaction.runs import RunLimits
+from tidemark.runtime.changelog.retention.next_start import Retain
 from tidemark.runtime.changelog.upkeep import Upkeep, UpkeepRules
 from tidemark.runtime.changelog.writer import LogWriter
 
@@ -48,9 +50,15 @@ def main() -> None:
         print(f"{arguments.commits:,} commits written in {time.monotonic() - began:.0f} s")
         _report(f"{FEW} commits", few)
         before = _report(f"{arguments.commits:,} commits", many)
+        half = Path(shutil.copytree(many, Path(name) / "half.log"))
+        _trim(half, arguments.commits // 2)
+        _report("its second half", half)
+        shutil.rmtree(half)
         _compact(many)
-        after = _report("the same, compacted", many)
+        after = _report("all of it, compacted", many)
         assert after == before, "the rows are not the same"
+        _trim(many, arguments.commits // 2)
+        _report("the second half of that", many)
 
 
 def _write(root: Path, commits: int, rows: int) -> None:
@@ -71,11 +79,7 @@ def _write(root: Path, commits: int, rows: int) -> None:
 def _compact(root: Path) -> None:
     size = _files(root)[1]
     with LogWriter.open(root, "long") as log:
-
-        def commit() -> None:
-            log.commit(log.begin(), log.state, 0)
-
-        upkeep = Upkeep(log, UpkeepRules(RunLimits(), timedelta()), commit, lambda error: print(error))
+        upkeep = _upkeep(log, None)
         began, cpu = time.monotonic(), time.process_time()
         compacted = upkeep.compact(RunLimits())
         seconds, cpu = time.monotonic() - began, time.process_time() - cpu
@@ -83,6 +87,22 @@ def _compact(root: Path) -> None:
         f"{compacted:,} commits compacted in {seconds:.1f} s, {cpu:.1f} CPU-s, "
         f"{size / 1e6 / seconds:.1f} MB/s of what there was"
     )
+
+
+def _trim(root: Path, recent: int) -> None:
+    """Removes all but so many commits: nobody needs them."""
+    files = _files(root)[0]
+    with LogWriter.open(root, "long") as log:
+        upkeep = _upkeep(log, Retain(recent=recent))
+        began, cpu = time.monotonic(), time.process_time()
+        upkeep.retain()
+        seconds, cpu = time.monotonic() - began, time.process_time() - cpu
+    print(f"{files - _files(root)[0]:,} files removed in {seconds:.1f} s, {cpu:.1f} CPU-s")
+
+
+def _upkeep(log: LogWriter, retain: Retain | None) -> Upkeep:
+    rules = UpkeepRules(RunLimits(), timedelta(), retain)
+    return Upkeep(log, rules, lambda: log.commit(log.begin(), log.state, 0), lambda error: print(error))
 
 
 def _files(root: Path) -> tuple[int, int]:
@@ -93,23 +113,24 @@ def _files(root: Path) -> tuple[int, int]:
 def _report(what: str, root: Path) -> tuple[int, int]:
     files, size = _files(root)
     newest = ChangeLog(root)
-    end = newest.end()
-    middle = newest.commit(newest.commit_with_offset(end // 2)).time
+    start, end = newest.start(), newest.end()
+    middle = newest.time_of((start + end) // 2)
     follower = ChangeLog(root)
     follower.latest()
     said = {
         "open": _seconds(lambda: ChangeLog(root).summary()),
         "a moment": _seconds(lambda: ChangeLog(root).offset_at(middle)),
-        "list": _seconds(lambda: list(ChangeLog(root).segments(TABLE, 0, end))),
+        "list": _seconds(lambda: list(ChangeLog(root).segments(TABLE, start, end))),
         "look": _seconds(follower.latest),
     }
     began = time.process_time()
     rows = total = 0
-    for segment in ChangeLog(root).segments(TABLE, 0, end):
+    for segment in ChangeLog(root).segments(TABLE, start, end):
         with SegmentFile.of(segment).opened(root) as file:
             offsets = file.read(columns=["_offset"]).column(0)
             rows, total = rows + len(offsets), total + pc.sum(offsets).as_py()
     said["read"] = time.process_time() - began
+    assert rows == end - start, "each event is there once"
     print(
         f"{what:24} {files:9,} files {size / 1e6:8.1f} MB  "
         + "  ".join(f"{name} {seconds * 1000:,.1f} ms" for name, seconds in said.items())
