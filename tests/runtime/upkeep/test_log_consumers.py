@@ -34,6 +34,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     return s3.place()
 
 
+@pytest.mark.drawn(1)
 def test_how_far_they_are(store: Store) -> None:
     with LogWriter.open(store, "shop") as log:
         plain(log, 30)
@@ -61,6 +62,7 @@ def test_one_that_registered_when_its_events_were_gone(tmp_path: Path) -> None:
     assert (lag.behind, lag.lost) == (110, 90)
 
 
+@pytest.mark.drawn(1)
 def test_the_command(store: Store) -> None:
     with LogWriter.open(store, "shop") as log:
         plain(log, 12)

@@ -101,6 +101,7 @@ def assert_same(
         assert one == other
 
 
+@pytest.mark.drawn(1)
 def test_nothing_goes_before_its_grace(place: StorePlace) -> None:
     with LogWriter.open(place.store, "shop") as log:
         plain(log, 110)
