@@ -240,7 +240,7 @@ class CommitFiles:
         Raises:
             ChangeLogError: ``TM-LOG-011`` when the file cannot be read.
         """
-        if number == self.log_start.number - 1:
+        if 0 <= number == self.log_start.number - 1:
             return self.commit(number + 1).previous
         if (one := self.replacement_of(number)) is not None and one.last == number:
             return self._compacted_commit(one).last_digest
@@ -280,9 +280,11 @@ class CommitFiles:
                 continue
             if one is not None or number % layout.SUMMARY_EVERY == 0 or number == before:
                 yield number
+            if number == before:
+                return
             place = bisect_left(self.replacements, number, key=lambda known: known.last) - 1
             end = self.replacements[place].last if place >= 0 else before
-            number = max(number - 1 - (number - 1) % layout.SUMMARY_EVERY, end if number > end else -1)
+            number = max(number - 1 - (number - 1) % layout.SUMMARY_EVERY, end)
 
     def _summary(self, number: int) -> Summary:
         kept = self._newest_summary

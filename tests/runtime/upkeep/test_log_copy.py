@@ -11,7 +11,7 @@ from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, order, stored
 from tests.servers.object_store import S3Server
 from tests.warm_process import run_to_its_end
 from tidemark.demo.processes import TIDEMARK
-from tidemark.protocol.changelog import ChangeLog
+from tidemark.protocol.changelog import ChangeLog, layout
 from tidemark.protocol.changelog.models import Commit
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.store import Store
@@ -68,6 +68,12 @@ def test_a_copy_is_whole_and_is_brought_up_to_date(root: Path, place: Store) -> 
     with pytest.raises(ChangeLogError) as caught:
         copy_log(ChangeLog(root), place, quietly)
     assert caught.value.code == "TM-LOG-016"
+
+
+def test_a_copy_that_was_interrupted_before_its_first_commit(root: Path, place: Store) -> None:
+    place.create(layout.HEADER, (root / layout.HEADER).read_bytes())
+    assert copy_log(ChangeLog(root), place, quietly) == ChangeLog(root).latest()
+    assert ChangeLog(place).summary() == ChangeLog(root).summary()
 
 
 def test_a_copy_of_a_log_that_is_compacted_meanwhile(tmp_path: Path, place: Store) -> None:
