@@ -23,7 +23,7 @@ from tidemark.spark_sink.changes.row_events import read_row_events
 from tidemark.spark_sink.changes.stated_keys import native
 from tidemark.spark_sink.formats.data_files import KeyBounds
 from tidemark.spark_sink.formats.delta_table import PositionedTable
-from tidemark.spark_sink.formats.log_position import check_position
+from tidemark.spark_sink.formats.log_position import check_position, check_reach
 from tidemark.spark_sink.formats.positions import Position
 from tidemark.spark_sink.live.base_reader import Base, BoundedFile
 from tidemark.spark_sink.live.key_reach import ChangedBoxes, ChangedKeys
@@ -275,7 +275,11 @@ def table_view(log: FollowedLog, table: str, end: int, warehouse: StorePlace | N
         raise SparkError("TM-SPK-007", f"{dotted(collection)} has no key, so it has no state, only events")
     check_keyed(key, shown.schemas)
     kept = _kept(log, Target(collection, CURRENT), shown, end, warehouse)
-    start = kept.position if kept else shown.oldest.begin
+    if kept is None:
+        start = shown.oldest.begin
+    else:
+        check_reach(kept, log, collection, shown)
+        start = max(kept.position, log.start())
     floor = shown.stale_below(kept.standing.generation, kept.standing.over) if kept else 0
     segments = shown.events(log.segments(collection, start, end))
     lineage = Lineage(shown.schemas, shown.numbers)

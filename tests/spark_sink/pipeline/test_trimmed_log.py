@@ -13,6 +13,8 @@ from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.spark_sink.formats.log_export import export
 from tidemark.spark_sink.live.read_table import read_table
+from tidemark.spark_sink.parts.plan import Part, plan_part
+from tidemark.spark_sink.pipeline import keep as keeping
 from tidemark.spark_sink.source.native_scan import read_changes
 from tidemark.spark_sink.tables.store_place import StorePlace
 
@@ -85,7 +87,10 @@ def test_a_lake_that_was_left_behind(lake: KeptLake) -> None:
     assert errors_of(report) == {"public.items": "TM-LOG-018"}
     (aside,) = report.set_aside
     assert aside.kind == "history" and aside.error is not None and f"begins at {begun:,}" in aside.error
-    assert lake.rows("current") == expected(lake), "it began anew with the last generation"
+    assert lake.rows("current") == expected(lake), "it was built again from the last generation"
+    # Others are quiet: their tables stand before the start of the log, and lack nothing.
+    shown = read_table(lake.session(), lake.log.root, "public.others", warehouse=lake.warehouse).select("id").collect()
+    assert sorted(row["id"] for row in shown) == [row["id"] for row in lake.rows("current", OTHERS)]
 
     report = lake.keep_well(rebuild=frozenset({"public.items"}))
     assert [row["_offset"] for row in lake.rows("history")] == list(range(begun, lake.log.offset))
@@ -94,8 +99,25 @@ def test_a_lake_that_was_left_behind(lake: KeptLake) -> None:
     assert lake.rows("history")[-1]["_offset"] == lake.log.offset - 1
 
 
-def test_what_goes_while_it_is_to_be_applied(lake: KeptLake) -> None:
-    """A table that is not captured any more holds nothing: its rows cannot be completed, and that is said."""
+def test_what_goes_while_it_is_to_be_applied(lake: KeptLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    commits(lake.log, 1)
+    lake.keep_well()
+    commits(lake.log, 20)
+
+    def trimming(*arguments: Any) -> Part:
+        lake.log.trim()
+        return plan_part(*arguments)
+
+    monkeypatch.setattr(keeping, "plan_part", trimming)
+    report = lake.keep()
+    assert {(table.kind, table.error and table.error.split(":")[0]) for table in report.set_aside} == {
+        ("current", "TM-LOG-018"),
+        ("history", "TM-LOG-018"),
+    }
+
+
+def test_a_table_that_is_not_captured_any_more_holds_nothing(lake: KeptLake) -> None:
+    """Its rows cannot be completed, and that is said."""
     commits(lake.log, 1)
     lake.keep_well()
     commits(lake.log, 20)
