@@ -150,6 +150,6 @@ def keep_settings(
 
 
 def _consumer_of(warehouse: StorePlace) -> str:
-    """A name that people recognise, and that no other warehouse has."""
+    """A name that people recognise. No other warehouse of this machine, or in a store, has it."""
     place = warehouse.text if warehouse.directory is None else str(warehouse.directory.absolute())
     return f"materialize-{warehouse.name}-{hashlib.sha256(place.encode()).hexdigest()[:6]}"

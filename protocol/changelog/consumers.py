@@ -6,7 +6,8 @@ Each has a file of its own, which it alone writes: ``consumers/<name>.json``.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
 from pydantic import ValidationError
@@ -15,13 +16,13 @@ from tidemark.protocol.changelog import layout
 from tidemark.protocol.changelog.models import Consumer
 from tidemark.protocol.changelog.unreadable import unreadable
 from tidemark.protocol.errors import ChangeLogError
-from tidemark.protocol.store import Store
+from tidemark.protocol.store import Store, StoreUnavailableError
 
 WRITTEN_SECONDS = 10.0
-"""Between two times that a consumer says how far it is, unless it says otherwise."""
+"""The usual least time between two writes of a consumer's file."""
 
 ALIVE_SECONDS = 60.0
-"""It says so again after this time, whether or not it has read anything."""
+"""After this time the file is written again, whether or not the consumer has read anything: so it is seen."""
 
 
 def consumers(store: Store) -> list[Consumer]:
@@ -59,31 +60,35 @@ def register(store: Store, name: str, position: int) -> None:
     """Says that a consumer needs nothing below a position.
 
     Raises:
-        ChangeLogError: ``TM-LOG-019`` it cannot be written.
+        ChangeLogError: ``TM-LOG-019`` it cannot be written; ``TM-LOG-017`` the store does not answer.
     """
-    path = _path(name)
     one = Consumer(name=name, position=position, updated=datetime.now(UTC))
-    try:
-        store.replace(path, one.model_dump_json().encode())
-    except OSError as error:
-        what = error.strerror or str(error)
-        raise ChangeLogError("TM-LOG-019", f"consumer {name}: {store.where(path)} cannot be written: {what}") from None
+    with _changing(store, name):
+        store.replace(_path(name), one.model_dump_json().encode())
 
 
 def forget(store: Store, name: str) -> bool:
     """Removes a consumer. Returns whether there was one.
 
     Raises:
-        ChangeLogError: ``TM-LOG-019`` it cannot be removed.
+        ChangeLogError: As ``register``.
     """
-    path = _path(name)
+    with _changing(store, name):
+        found = store.exists(_path(name))
+        store.delete(_path(name))
+    return found
+
+
+@contextmanager
+def _changing(store: Store, name: str) -> Iterator[None]:
+    where = store.where(_path(name))
     try:
-        found = store.exists(path)
-        store.delete(path)
+        yield
+    except StoreUnavailableError as error:
+        raise unreadable(where, error) from None
     except OSError as error:
         what = error.strerror or str(error)
-        raise ChangeLogError("TM-LOG-019", f"consumer {name}: {store.where(path)} cannot be removed: {what}") from None
-    return found
+        raise ChangeLogError("TM-LOG-019", f"consumer {name}: {where} cannot be changed: {what}") from None
 
 
 def _path(name: str) -> str:
@@ -93,7 +98,7 @@ def _path(name: str) -> str:
 class Registration:
     """A consumer that says how far it is, and not at each step: in an object store each time is a request.
 
-    So what the log knows may be somewhat behind, never ahead.
+    So what the log knows may be somewhat behind, never ahead. What could not be written is written later.
 
     Args:
         store: The log's.
@@ -115,13 +120,13 @@ class Registration:
         self._clock = clock
         self._position: int | None = None
         self._written: int | None = None
-        self._at = 0.0
+        self._at: float | None = None
 
     def note(self, position: int) -> None:
         """It needs nothing below this position any more. Raises as ``register``."""
         self._position = position
-        passed = self._clock() - self._at
-        if self._written is None or passed >= (self._every if position != self._written else ALIVE_SECONDS):
+        pause = self._every if position != self._written else ALIVE_SECONDS
+        if self._at is None or self._clock() - self._at >= pause:
             self._write()
 
     def close(self) -> None:
@@ -131,5 +136,6 @@ class Registration:
 
     def _write(self) -> None:
         assert self._position is not None, "noted before"
+        self._at = self._clock()
         register(self._store, self.name, self._position)
-        self._written, self._at = self._position, self._clock()
+        self._written = self._position

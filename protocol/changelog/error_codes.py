@@ -50,7 +50,7 @@ CODES = (
     ),
     manual(
         "TM-LOG-019",
-        "A consumer of the change log cannot be registered",
+        "A consumer of the change log cannot be registered or removed",
         "Give the user who reads the log the right to write its folder consumers. Or do not name a consumer: then the "
         "log does not wait for this reader.",
     ),

@@ -63,6 +63,11 @@ class Ward:
     removed: int = 0
     vacuumed: datetime = field(default_factory=lambda: datetime.now(UTC))
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether it cannot be kept, because the source's table has no key."""
+        return self.error is not None and self.error.code == "TM-SPK-007"
+
 
 class Care:
     """All tables of a run. ``clock`` returns seconds, from which the time of the next try is told."""
@@ -165,8 +170,7 @@ class Care:
 
     def _was_refused(self, target: Target) -> bool:
         """Whether a table was refused because it had no key. It may have one now."""
-        error = self.wards[target].error
-        return error is not None and error.code == "TM-SPK-007"
+        return self.wards[target].is_refused
 
     def _admit(self, target: Target, schema: TableSchema, summary: Summary) -> None:
         ward = self.wards[target] = Ward(target, None)

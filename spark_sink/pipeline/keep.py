@@ -77,6 +77,7 @@ class _Keeping:
         self._maintenance = Maintenance(self._applier, self._engine, self._log, settings)
         self._pending: Pending | None = None
         self._executors: dict[str, int] = {}
+        self._told: set[str] = set()
         # A run for some tables does not know what the others lack.
         is_known = settings.consumer and not settings.only
         self._registration = Registration(self._log.store, settings.consumer) if is_known else None
@@ -111,22 +112,27 @@ class _Keeping:
             pending = self._look()
 
     def _needed(self) -> int:
-        """The offset below which no table needs an event. Of one that cannot be opened nothing is known."""
+        """The offset below which no table needs an event.
+
+        Of a table that cannot be opened it is not known: it may need all that there is. One without a key is not kept.
+        """
         start = self._log.log_start.offset
-        return min((max(ward.complete_to, start) for ward in self._care.wards.values()), default=self._log.end())
+        kept = (ward for ward in self._care.wards.values() if not ward.is_refused)
+        return min((max(ward.complete_to, start) for ward in kept), default=self._log.end())
 
     def _say_what_is_needed(self) -> None:
         self._register(lambda known: known.note(self._needed()))
 
     def _register(self, say: Callable[[Registration], None]) -> None:
-        """Tells the log how far this run is. Where that cannot be, the run goes on, and the log may not wait for it."""
+        """Tells the log how far this run is. Where that fails, the run continues, and tries it again later."""
         if self._registration is None:
             return
         try:
             say(self._registration)
         except ChangeLogError as error:
-            logger.warning("%s; the log does not wait for this run", error.message)
-            self._registration = None
+            if error.message not in self._told:
+                self._told.add(error.message)
+                logger.warning("%s; the log may not keep what this run has not read", error.message)
 
     def _look(self) -> Pending:
         """Reads the log's new commits, and opens tables that are new in it."""

@@ -79,6 +79,18 @@ def test_a_log_that_cannot_be_written(tmp_path: Path) -> None:
     assert (error.code, "consumer nightly" in error.message) == ("TM-LOG-019", True)
 
 
+def test_what_could_not_be_written_is_written_later(tmp_path: Path) -> None:
+    store, now = DirectoryStore(tmp_path), [0.0]
+    (tmp_path / layout.CONSUMERS).write_text("")
+    known = Registration(store, "nightly", clock=lambda: now[0])
+    assert error_of(lambda: known.note(5)).code == "TM-LOG-019"
+    known.note(6)  # Not at each step.
+    (tmp_path / layout.CONSUMERS).unlink()
+    now[0] += WRITTEN_SECONDS
+    known.note(6)
+    assert positions(store) == [("nightly", 6)]
+
+
 def test_a_consumer_does_not_write_at_each_step(tmp_path: Path) -> None:
     store, now = DirectoryStore(tmp_path), [100.0]
     known = Registration(store, "nightly", clock=lambda: now[0])

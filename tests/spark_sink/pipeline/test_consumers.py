@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,9 @@ from tidemark.protocol.changelog.consumers import consumers
 from tidemark.protocol.errors import SparkError
 from tidemark.protocol.store.local import DirectoryStore
 from tidemark.spark_sink.job import keep_settings
+from tidemark.spark_sink.pipeline.keep import keep
 from tidemark.spark_sink.source.options import SourceOptions
+from tidemark.spark_sink.tables.kept_tables import KeepRules
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -73,12 +76,21 @@ def test_what_a_run_needs_stays(lake: KeptLake) -> None:
     assert lake.log.trim() > 6
 
 
+def test_a_table_without_a_key_needs_nothing(lake: KeptLake) -> None:
+    lake.log.change_schema(schema("public/others", key=()))
+    lake.log.commit(create(1), create(1, table="public/others"))
+    rules = KeepRules({"*": ["current"], "public.others": ["current"]})
+    report = keep(replace(lake.settings(consumer="lake"), rules=rules), lake.session)
+    assert errors_of(report) == {"public.others": "TM-SPK-007"}
+    assert known(lake.log) == {"lake": 2}
+
+
 def test_a_log_that_cannot_be_written(lake: KeptLake, caplog: pytest.LogCaptureFixture) -> None:
     lake.log.commit(create(1))
     (lake.log.root / layout.CONSUMERS).write_text("")
     with caplog.at_level(logging.WARNING):
         lake.keep_well("current", consumer="lake")
-    assert [record for record in caplog.messages if "the log does not wait for this run" in record] != []
+    assert sum("the log may not keep what this run has not read" in message for message in caplog.messages) == 1
     lake.assert_current()
 
 
