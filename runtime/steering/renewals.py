@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import orjson
 
-from tidemark.protocol.changelog import ChangeLog, Summary
+from tidemark.protocol.changelog import ChangeLog, KnownGeneration, Summary
 from tidemark.protocol.messages import Action, Control
 from tidemark.protocol.store.local import DirectoryStore
 from tidemark.runtime.changelog.files.failures import writing
@@ -47,6 +47,7 @@ class Renewals:
         self._age = age
         self._captured = captured
         self._tell = tell
+        self._begun: dict[tuple[str, int], datetime] = {}
 
     def once(self, log: ChangeLog) -> None:
         """Asks for the table that was read longest ago, if it is due and no other that was asked for is being read.
@@ -59,7 +60,7 @@ class Renewals:
         if any(one.whole is None and asked.get(name, one.number) < one.number for name, one in known.items()):
             return
         found = [
-            (log.time_of(one.begin), name)
+            (self._begun_at(log, one), name)
             for name, one in known.items()
             if one.whole is not None and one.number != asked.get(name) and one.begin >= log.log_start.offset
         ]
@@ -67,9 +68,16 @@ class Renewals:
         if datetime.now(UTC) - at < self._age or self._is_waiting(summary):
             return
         table = collection.replace("/", ".")
-        self._remember({**asked, collection: known[collection].number})
         self._orders.give(Control(sequence=1, action=Action.BACKFILL, tables=[table], truncate=True))
+        self._remember({**asked, collection: known[collection].number})
         self._tell(f"{table} is read again from the start, as retain asks: it was read last on {at:%Y-%m-%d}")
+
+    def _begun_at(self, log: ChangeLog, generation: KnownGeneration) -> datetime:
+        """When a generation began. It never changes, and to find it some commits are read."""
+        key = generation.collection, generation.number
+        if key not in self._begun:
+            self._begun[key] = log.time_of(generation.begin)
+        return self._begun[key]
 
     def _is_waiting(self, summary: Summary) -> bool:
         return any(one.action is Action.BACKFILL for one in self._orders.waiting(handled(summary.state)))
