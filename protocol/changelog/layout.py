@@ -30,6 +30,9 @@ LOCK = "writer.lock"
 SUMMARY_EVERY = 100
 """A summary follows every commit whose number is a multiple of this."""
 
+RECENT = 300
+"""So many of the newest commits stay as they are: they are what who follows a log still reads."""
+
 _COMMIT = re.compile(r"(\d{20})\.json")
 _SUMMARY = re.compile(r"checkpoint-(\d{20})\.json")
 _COMPACTED = re.compile(r"compacted-(\d{20})-(\d{20})-(\d+)\.json")

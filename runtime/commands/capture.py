@@ -170,9 +170,8 @@ def _upkeep(
 
     def tell(error: Exception) -> None:
         failure = failure_of(error)
-        display.notice(
-            "warning", f"the log is not looked after: {failure.message}", code=failure.code, remedy=failure.remedy
-        )
+        what = f"compacting or trimming the log failed, and is tried again: {failure.message}"
+        display.notice("warning", what, code=failure.code, remedy=failure.remedy)
 
     asked = orders()
     rules = upkeep_rules(settings, folder, asked, lambda text: display.notice("info", text))

@@ -15,6 +15,7 @@ from tidemark.protocol.changelog.models import QUARANTINE
 from tidemark.protocol.errors import UsageError
 from tidemark.protocol.store.opening import is_url, opened
 from tidemark.protocol.text.nearest_names import near
+from tidemark.protocol.text.visible import visible
 from tidemark.runtime.commands.arguments import CaptureFileArgument, JsonOption, LogArgument, open_log
 from tidemark.runtime.commands.printing import say, say_aside, say_json
 from tidemark.runtime.progress.quantities import duration, size
@@ -195,26 +196,26 @@ def consumers(log: LogArgument, remove: RemoveOption = None, json: JsonOption = 
     A log with the entry ``retain`` keeps what they have not read. position: a reader needs nothing below this offset.
     behind: the events after that, and since when they wait. One that is gone for good is removed by --remove.
     """
+    from tidemark.protocol.changelog.consumers import consumers as registered
     from tidemark.protocol.changelog.consumers import forget
     from tidemark.runtime.upkeep.log_consumers import consumer_lags
 
     found = open_log(log)
-    lags = consumer_lags(found)
     if remove is not None:
-        if remove not in (known := [one.name for one in lags]) or not forget(found.store, remove):
+        if remove not in (known := [one.name for one in registered(found.store)]) or not forget(found.store, remove):
             raise UsageError("TM-CFG-007", f"{found.store.place} has no consumer {remove}{near(remove, known)}")
         say(f"{remove} is removed: {found.store.place} does not wait for it any more\n")
         return
-    now = datetime.now(UTC)
+    now, lags = datetime.now(UTC), consumer_lags(found)
     if not json:
-        say(f"{'consumer':<32}  {'position':>12}  {'behind':>22}  {'seen':>8}\n" if lags else "no consumers\n")
+        say(f"{'position':>12}  {'behind':>22}  {'seen':>8}  consumer\n" if lags else "no consumers\n")
     for one in lags:
         if json:
             say_json(asdict(one))
             continue
         waits = "" if one.since is None else f" for {duration((now - one.since).total_seconds())}"
         seen = duration((now - one.seen).total_seconds())
-        say(f"{one.name:<32}  {one.position:>12,}  {f'{one.behind:,}{waits}':>22}  {seen:>8}\n")
+        say(f"{one.position:>12,}  {f'{one.behind:,}{waits}':>22}  {seen:>8}  {visible(one.name)}\n")
 
 
 @log_commands.command("export")

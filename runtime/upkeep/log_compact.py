@@ -73,19 +73,20 @@ def compact_log(file: CaptureFile, tell: Callable[[ChangeLogError], None]) -> Co
             raise
         _ask(file, folder)
     now = ChangeLog(store)
-    newest, replaced = now.summary().number, _replaced(now)
-    start = now.log_start.number
-    files = newest + 1 - start - replaced + len(now.replacements)
-    return Compacted(store.place, newest, start, replaced, max(replaced - before, 0), files)
+    replaced = _replaced(now)
+    newest, start = now.latest(), now.log_start.number
+    files = newest + 1 - start - len(replaced) + len(now.replacements)
+    return Compacted(store.place, newest, start, len(replaced), len(replaced - before), files)
 
 
 def _commit(writer: LogWriter) -> None:
     writer.commit(writer.begin(), writer.state, 0)
 
 
-def _replaced(log: ChangeLog) -> int:
+def _replaced(log: ChangeLog) -> set[int]:
+    """The commits for which others stand."""
     log.summary()
-    return sum(one.last - one.first + 1 for one in log.replacements)
+    return {number for one in log.replacements for number in range(one.first, one.last + 1)}
 
 
 def _ask(file: CaptureFile, folder: StateFolder) -> None:

@@ -69,19 +69,20 @@ def test_what_came_before_a_table_was_read_again_goes(database: Database, tmp_pa
             running.wait()
         with capture.start():
             wait_until(lambda: has_whole(capture, 2), 120, "it is read again")
-            begin = getattr(newest(capture), "begin", 0)
+            again = newest(capture)
+            assert again is not None
             far = ChangeLog(log).latest() + 450
             wait_until(lambda: ChangeLog(log).latest() > far, 180, "commits come after that")
             assert look_after(capture) <= consumer.position, "what keeps the tables has not read more"
             kept = capture.materialize()
             assert kept.status == 0, kept.said
-            assert consumers(log)[0].position > max(consumer.position, begin)
+            assert consumers(log)[0].position > max(consumer.position, again.begin)
             wait_until(lambda: look_after(capture) > consumer.position, 120, "the log begins later")
         workload.stop()
     capture.catch_up()
     found = ChangeLog(log)
     start = found.summary().log_start
-    assert consumer.position < start.offset <= begin
+    assert consumer.position < start.offset <= again.begin
     assert list(LogCheck(found).damages()) == []
     for _ in range(2):
         kept = capture.materialize()

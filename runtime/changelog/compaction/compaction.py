@@ -34,7 +34,6 @@ class Compaction:
 
     Attributes:
         compacted: How many commits were, so far.
-        removed: How many files were deleted.
     """
 
     def __init__(
@@ -55,7 +54,6 @@ class Compaction:
         self._numbers = count()
         self._walked = -1
         self.compacted = 0
-        self.removed = 0
 
     def once(self, limits: RunLimits) -> None:
         """Compacts what is due by some limits, and deletes what was replaced long enough ago.
@@ -72,7 +70,7 @@ class Compaction:
             while run_of_compacted := next(compacted_runs(self._log, limits), None):
                 if not self._compact(run_of_compacted):
                     break
-        self.removed += self._leftovers.remove(self._log)
+        self._leftovers.remove(self._log)
 
     def _compact(self, run: Run) -> bool:
         writer = self._writer

@@ -11,7 +11,6 @@ from tidemark.protocol.changelog.models import Replacement
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.store import Store
 from tidemark.runtime.changelog.files.commit_file import CommitFile
-from tidemark.runtime.changelog.files.failures import writing
 from tidemark.runtime.changelog.files.named_segments import listed_commits, named_by
 
 logger = logging.getLogger(__name__)
@@ -30,10 +29,8 @@ class Leftovers:
         self._go_on = go_on
         self._gone: set[str] = set()
 
-    def remove(self, log: ChangeLog) -> int:
-        """Deletes what is due, and returns how many files.
-
-        Of each commit the segments go before the commit itself: whoever is killed in between finds the rest by it.
+    def remove(self, log: ChangeLog) -> None:
+        """Deletes what is due.
 
         Raises:
             ChangeLogError: ``TM-LOG-008`` a file cannot be deleted; others as ``ChangeLog``.
@@ -41,13 +38,12 @@ class Leftovers:
         now = datetime.now(UTC)
         due = [one for one in log.replacements if now - one.time >= self._grace and one.path not in self._gone]
         if not due:
-            return 0
+            return
         files = [file for path in listed_commits(log.store) if (file := CommitFile.of(path)) is not None]
         removed = sum(self._remove_replaced(log.store, files, one) for one in due)
         self._gone.update(one.path for one in due)
         if removed:
             logger.debug("removed %d files that compacted commits stand for from %s", removed, log.store.place)
-        return removed
 
     def _remove_replaced(self, store: Store, files: list[CommitFile], by: Replacement) -> int:
         live = _live(store, by)
@@ -56,13 +52,7 @@ class Leftovers:
             if file.path == by.path or not _is_replaced(file, by):
                 continue
             self._go_on()
-            with writing():
-                for segment in () if file.is_summary else named_by(store, file.path):
-                    if segment not in live:
-                        store.delete(segment)
-                        removed += 1
-                store.delete(file.path)
-            removed += 1
+            removed += file.delete(store, live)
         return removed
 
 

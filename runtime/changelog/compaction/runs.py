@@ -6,13 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from tidemark.protocol.changelog import ChangeLog, Commit, Summary
+from tidemark.protocol.changelog import ChangeLog, Commit, Summary, layout
 from tidemark.protocol.changelog.compacted_commit import CompactedCommit
 from tidemark.protocol.changelog.models import Replacement, Segment
 from tidemark.protocol.changelog.summaries import advance
-
-RECENT = 300
-"""The newest commits stay as they are: they are what who follows a log still reads."""
 
 TIER = 10
 """So many compacted ranges that are neighbours are compacted again: each event is written a few times in all,
@@ -40,7 +37,7 @@ class RunLimits:
     segments: int = 50_000
     most: int = 10_000
     events: int = 4_000_000
-    recent: int = RECENT
+    recent: int = layout.RECENT
     tier: int = TIER
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Self
 
 from tidemark.protocol.changelog import layout
+from tidemark.protocol.store import Store
+from tidemark.runtime.changelog.files.failures import writing
+from tidemark.runtime.changelog.files.named_segments import named_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,3 +38,18 @@ class CommitFile:
             return cls(path, number, number, is_summary=True)
         compacted = layout.compacted_range(name)
         return None if compacted is None else cls(path, compacted[0], compacted[1])
+
+    def delete(self, store: Store, live: Collection[str] = ()) -> int:
+        """Deletes the segments that it names, but for those that live on, and then the file. Returns how many files.
+
+        In this order: whoever is killed in between finds the rest by the file.
+
+        Raises:
+            ChangeLogError: ``TM-LOG-008`` a file cannot be deleted; others as ``named_by``.
+        """
+        named = () if self.is_summary else named_by(store, self.path)
+        segments = [segment for segment in named if segment not in live]
+        with writing():
+            for path in (*segments, self.path):
+                store.delete(path)
+        return len(segments) + 1

@@ -25,8 +25,7 @@ def needed(summary: Summary, captured: Iterable[str], consumers: Iterable[Consum
     """What is needed of a log.
 
     A table that is captured needs all events since its last whole generation began, or since its first while none is
-    whole: so each can be built again. A table that is captured no longer needs nothing. A consumer needs what it has
-    not read.
+    whole: so each can be built again. A consumer needs what it has not read. Events of other tables are not needed.
 
     Args:
         summary: Of the whole log.

@@ -10,9 +10,6 @@ from tidemark.protocol.changelog import ChangeLog, layout
 from tidemark.protocol.changelog.log_start import LogStart
 from tidemark.runtime.changelog.files.named_segments import listed_commits
 
-RECENT = 300
-"""The newest commits stay, even if nobody needs them: they are what who follows a log still reads."""
-
 
 @dataclass(frozen=True, slots=True)
 class Retain:
@@ -26,7 +23,7 @@ class Retain:
 
     age: timedelta | None = None
     size: int | None = None
-    recent: int = RECENT
+    recent: int = layout.RECENT
 
 
 class LogSizes:

@@ -9,8 +9,7 @@ from datetime import UTC, datetime, timedelta
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.changelog.log_start import LogStart
 from tidemark.runtime.changelog.files.commit_file import CommitFile
-from tidemark.runtime.changelog.files.failures import writing
-from tidemark.runtime.changelog.files.named_segments import listed_commits, named_by
+from tidemark.runtime.changelog.files.named_segments import listed_commits
 
 logger = logging.getLogger(__name__)
 
@@ -35,8 +34,6 @@ class Removal:
     def remove(self, log: ChangeLog) -> None:
         """Deletes what is due.
 
-        The segments of a commit go before the commit itself: whoever is killed in between finds the rest by it.
-
         Raises:
             ChangeLogError: ``TM-LOG-008`` a file cannot be deleted; others as ``ChangeLog``.
         """
@@ -49,12 +46,7 @@ class Removal:
             if file is None or file.last >= start.number - file.is_summary:
                 continue
             self._go_on()
-            with writing():
-                for segment in () if file.is_summary else named_by(log.store, path):
-                    log.store.delete(segment)
-                    removed += 1
-                log.store.delete(path)
-            removed += 1
+            removed += file.delete(log.store)
         self._removed = start.number
         if removed:
             logger.info("removed %d files before offset %d from %s", removed, start.offset, log.store.place)

@@ -14,7 +14,6 @@ from tests.examples import sample
 from tests.runtime.changelog.compaction.logs import SMALL, Positions, answers, compact, write
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, data_files, named_files, order
 from tests.servers.deadline import wait_until
-from tests.servers.object_store import S3Server
 from tidemark.protocol.changelog import ChangeLog, layout
 from tidemark.protocol.changelog.models import FORMAT_VERSION
 from tidemark.protocol.errors import ChangeLogError
@@ -26,14 +25,6 @@ from tidemark.runtime.changelog.writer import LogWriter
 from tidemark.runtime.upkeep.log_check import LogCheck
 from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.tables.store_place import StorePlace
-
-
-@pytest.fixture(params=["directory", "bucket"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> StorePlace:
-    if request.param == "directory":
-        return StorePlace.of(tmp_path / "log")
-    server: S3Server = request.getfixturevalue("s3")
-    return StorePlace(f"s3://{server.bucket()}/log", server.settings)
 
 
 @pytest.fixture

@@ -17,10 +17,8 @@ from tests.runtime.changelog.compaction.dying_store import Died, DyingStore
 from tests.runtime.changelog.compaction.logs import compact, trim, write
 from tests.runtime.changelog.shop import ORDERS, data_files, named_files, stored
 from tests.runtime.changelog.writers import lines, place_of
-from tests.servers.object_store import S3Server
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.store import Store
-from tidemark.protocol.store.local import DirectoryStore
 from tidemark.runtime.changelog.retention.next_start import Retain
 from tidemark.runtime.changelog.writer import LogWriter
 from tidemark.runtime.upkeep.log_check import LogCheck
@@ -79,16 +77,6 @@ def test_at_each_change_that_it_makes(prepared: Path, tmp_path: Path) -> None:
 
 def at_random() -> int:
     return random.randrange(2**32)
-
-
-@pytest.fixture(params=["directory", "bucket"])
-def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    if request.param == "directory":
-        return DirectoryStore(tmp_path / "log")
-    s3: S3Server = request.getfixturevalue("s3")
-    for name, value in s3.variables.items():
-        monkeypatch.setenv(name, value)
-    return s3.place()
 
 
 @pytest.mark.drawn(1)

@@ -8,36 +8,40 @@ from pathlib import Path
 import pytest
 
 from tests.runtime.changelog.generations.mutants import Mutant
-from tests.runtime.changelog.retention.test_retention import (
-    test_an_age_is_that_of_the_last_event_that_goes as ages,
-)
-from tests.runtime.changelog.retention.test_retention import (
-    test_the_start_of_a_log_moves_forward_only as forward,
-)
-from tests.runtime.changelog.retention.test_retention import (
-    test_what_a_consumer_needs_stays as consumers,
-)
-from tests.runtime.changelog.retention.test_retention import (
-    test_what_a_table_needs_stays as tables,
-)
+from tests.runtime.changelog.retention import test_retention as of
 from tidemark.protocol.changelog import log_start, summaries
 from tidemark.runtime.changelog.retention import needed, next_start
 from tidemark.runtime.changelog.retention.removal import Removal
 from tidemark.runtime.changelog.writer import LogWriter
 
 MUTANTS = [
-    (Mutant("consumers hold nothing", needed.needed, "in consumers]", "in ()]"), consumers),
-    (Mutant("the newest generation is enough", needed.needed, "known[0].begin", "known[-1].begin"), tables),
-    (Mutant("tables hold nothing", needed.needed, "in captured:", "in ():"), tables),
+    (Mutant("consumers hold nothing", needed.needed, "in consumers]", "in ()]"), of.test_what_a_consumer_needs_stays),
+    (
+        Mutant("the newest generation is enough", needed.needed, "known[0].begin", "known[-1].begin"),
+        of.test_what_a_table_needs_stays,
+    ),
+    (Mutant("tables hold nothing", needed.needed, "in captured:", "in ():"), of.test_what_a_table_needs_stays),
     (
         Mutant("one commit too many", next_start.next_start, "numbers[end - 1]", "numbers[min(end, 2)]"),
-        ages,
+        of.test_an_age_is_that_of_the_last_event_that_goes,
     ),
-    (Mutant("the summary goes, too", Removal.remove, "- file.is_summary", ""), tables),
-    (Mutant("a commit too few is removed", Removal.remove, "start.number - file", "start.number + 5 - file"), tables),
-    (Mutant("the start goes back", LogWriter.begin_at, "self.summary.log_start.number < start", "0 < start"), forward),
-    (Mutant("an older start counts", log_start.later_start, "<= known.number", "< 0"), forward),
-    (Mutant("summaries forget it", summaries.advance, "log_start=start", "log_start=summary.log_start"), tables),
+    (Mutant("the summary goes, too", Removal.remove, "- file.is_summary", ""), of.test_what_a_table_needs_stays),
+    (
+        Mutant("commits that are kept go, too", Removal.remove, "start.number - file", "start.number + 5 - file"),
+        of.test_what_a_table_needs_stays,
+    ),
+    (
+        Mutant("the start goes back", LogWriter.begin_at, "self.summary.log_start.number < start", "0 < start"),
+        of.test_the_start_of_a_log_moves_forward_only,
+    ),
+    (
+        Mutant("an older start counts", log_start.later_start, "<= known.number", "< 0"),
+        of.test_the_start_of_a_log_moves_forward_only,
+    ),
+    (
+        Mutant("summaries forget it", summaries.advance, "log_start=start", "log_start=summary.log_start"),
+        of.test_what_a_table_needs_stays,
+    ),
 ]
 
 

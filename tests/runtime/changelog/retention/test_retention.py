@@ -11,15 +11,17 @@ from pathlib import Path
 import pytest
 
 from tests.examples import sample
-from tests.runtime.changelog.compaction.logs import ITEMS, TRIMMED, Positions, answers, compact, trim, write
+from tests.runtime.changelog.compaction.logs import ITEMS, SMALL, TRIMMED, Positions, answers, compact, trim, write
 from tests.runtime.changelog.retention.trimmed import become_whole, begin, plain, register
 from tests.runtime.changelog.shop import ORDERS, data_files, named_files, stored
+from tests.servers.deadline import wait_until
 from tests.servers.object_store import S3Server
 from tidemark.protocol.changelog import ChangeLog, layout
 from tidemark.protocol.changelog.log_start import LogStart, later_start
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.store.local import DirectoryStore
 from tidemark.runtime.changelog.retention.next_start import Retain
+from tidemark.runtime.changelog.upkeep import UpkeepRules, UpkeepThread
 from tidemark.runtime.changelog.writer import LogWriter
 from tidemark.runtime.upkeep.log_check import LogCheck
 from tidemark.runtime.upkeep.log_copy import copy_log
@@ -27,12 +29,9 @@ from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.tables.store_place import StorePlace
 
 
-@pytest.fixture(params=["directory", "bucket"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> StorePlace:
-    if request.param == "directory":
-        return StorePlace.of(tmp_path / "log")
-    server: S3Server = request.getfixturevalue("s3")
-    return StorePlace(f"s3://{server.bucket()}/log", server.settings)
+def committed(log: LogWriter) -> bool:
+    plain(log, 1)
+    return True
 
 
 def code_of(call: Callable[[], object]) -> str:
@@ -210,6 +209,20 @@ def test_a_stalled_writer_after_it(s3: S3Server) -> None:
             plain(new, 100)
             assert trim(new).number == 201
             assert data_files(store) == named_files(store)
+
+
+def test_in_the_background(tmp_path: Path) -> None:
+    told: list[Exception] = []
+    with LogWriter.open(tmp_path / "log", "shop") as log:
+        plain(log, 110)
+        rules = UpkeepRules(SMALL, timedelta(), TRIMMED)
+        thread = UpkeepThread(log, rules, told.append, lambda: False, lambda: None, every=0.0)
+        try:
+            wait_until(lambda: committed(log) and log.summary.log_start.number > 0, 60, "the log begins later")
+        finally:
+            thread.close()
+    assert told == []
+    assert [*LogCheck(ChangeLog(tmp_path / "log")).damages()] == []
 
 
 def test_the_start_of_a_log_moves_forward_only(tmp_path: Path) -> None:
