@@ -66,6 +66,11 @@ def test_random_changes_of_several_tables(
     both = BothWays(database, tmp_path, monkeypatch, *names, fewest=fewest)
     random, moves = Random(), count(1000, 1000)
     with database.connect(autocommit=False) as session:
+        for name in names:  # So many changes there are, whatever is drawn.
+            session.execute(
+                f"INSERT INTO {name} SELECT n, 0, 'note', ARRAY[n], now(), 'x', n FROM generate_series(1, 200) n"
+            )
+        session.commit()
         for number in range(60):
             for _ in range(random.randint(1, 4)):
                 name, first = random.choice(names), random.randint(1, 200)
