@@ -7,6 +7,7 @@ INSTALLED := $(VENV)/.installed
 DELTA := $(VENV)/delta
 # There are jars for this one.
 DELTA_PYSPARK := 4.2.0
+VERSITYGW := v1.8.0
 
 CONNECTORS := $(patsubst connectors/%/__main__.py,%,$(wildcard connectors/*/__main__.py))
 # A benchmark's name is that of its file, in whatever folder.
@@ -23,7 +24,7 @@ check test test-fast soak bench demo: export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test test-fast test-newest soak check delta readers bench images constraints python java
+.PHONY: help setup demo test test-fast test-newest soak check delta readers versitygw bench images constraints python java
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -46,6 +47,9 @@ delta: $(DELTA)/.installed ## Install the PySpark that Delta Lake for Spark need
 
 readers: setup ## Install DuckDB and Polars, which read the log in tests
 	@$(RUN) pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt --editable '.[readers]'
+
+versitygw: setup ## Make a second server of S3's protocol for the tests, in some minutes; it needs Go
+	GOBIN="$(CURDIR)/$(VENV)/bin" go install github.com/versity/versitygw/cmd/versitygw@$(VERSITYGW)
 
 soak: setup ## Change tables at random while they are captured, for SOAK_SECONDS (600), and try all of what test samples
 	TIDEMARK_TEST_SECONDS=$(SOAK_SECONDS) TIDEMARK_TEST_SEED=$${TIDEMARK_TEST_SEED:-$$$$} $(RUN) pytest --numprocesses 2 \

@@ -18,14 +18,15 @@ from tests.drawn import drawn
 from tests.examples import PROFILE
 from tests.fast import FAST, kept
 from tests.servers import mariadb as mariadb_servers
+from tests.servers import object_store as object_stores
 from tests.servers.mariadb import MARIADB, MYSQL, MariaDb
+from tests.servers.object_store import S3Server, s3_server
 from tests.servers.postgres import Database, Postgres, Source, fresh_database, no_source, running, sources
 from tests.servers.spark_classes import java_options
 from tests.servers.templates import folder_of
 from tidemark.protocol.environment import RUNTIME
 
 if TYPE_CHECKING:
-    from tests.servers.object_store import S3Server
     from tests.servers.spark_cluster import SparkCluster
 
 _numbers = itertools.count()
@@ -47,6 +48,7 @@ def pytest_report_header() -> list[str]:
             f"{product.name.lower()}: {mariadb_servers.source(product) or mariadb_servers.no_source(product)}"
             for product in (MARIADB, MYSQL)
         ),
+        f"object stores: {object_stores.sources()}",
     ]
 
 
@@ -136,8 +138,6 @@ def pytest_collection_finish() -> None:
 @pytest.fixture(scope="session")
 def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     """A server of S3's protocol."""
-    from tests.servers.object_store import s3_server  # Takes long to load.
-
     with s3_server(tmp_path_factory.mktemp("s3")) as server:
         yield server
 

@@ -1,8 +1,9 @@
-"""A server of S3's protocol for tests: one that the environment names, else moto's in a process of its own.
+"""A server of S3's protocol for tests: one that the environment names, else moto's or versitygw.
 
 - ``TIDEMARK_TEST_S3``: the address of a server that is there, with keys ``AWS_ACCESS_KEY_ID`` and
   ``AWS_SECRET_ACCESS_KEY`` from the environment.
 - ``TIDEMARK_TEST_VERSITYGW``: a versitygw program to start.
+- ``make versitygw`` makes one. Then every other process of tests starts it, and the others moto's server.
 """
 
 from __future__ import annotations
@@ -18,13 +19,12 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import boto3
-from botocore.config import Config
-
 from tests.servers.deadline import wait_until
 from tidemark.protocol.store import Store
 from tidemark.protocol.store.opening import opened
 from tidemark.protocol.store.settings import StoreSettings
+
+_MADE = Path(sys.prefix) / "bin/versitygw"
 
 KEY, SECRET, REGION = "tidemark-test", "not-a-secret-of-anybody", "eu-central-1"
 
@@ -37,12 +37,15 @@ class S3Server:
         endpoint: Its address.
         key: The id of its key.
         secret: The key.
+        region: Of its buckets.
+        name: What it is, for people.
     """
 
     endpoint: str
     key: str = KEY
     secret: str = field(default=SECRET, repr=False)
     region: str = REGION
+    name: str = ""
 
     def bucket(self) -> str:
         """A new bucket."""
@@ -52,6 +55,9 @@ class S3Server:
 
     def client(self) -> Any:
         """Amazon's own client, for what the product does not do."""
+        import boto3  # Both take long to load.
+        from botocore.config import Config
+
         session: Any = boto3.Session()
         return session.client(
             "s3",
@@ -101,30 +107,53 @@ class S3Server:
 
 
 @contextmanager
-def s3_server(folder: Path, *, lies: bool = False) -> Iterator[S3Server]:
+def s3_server(folder: Path, *, lies: int = 0) -> Iterator[S3Server]:
     """A server until the end of the block.
 
     Args:
         folder: For what a server that keeps files has.
-        lies: Its conditional writes are not conditional.
+        lies: Of every so many objects that it creates, one is created whether it is there or not; 0 for none.
     """
-    given, program = os.environ.get("TIDEMARK_TEST_S3"), os.environ.get("TIDEMARK_TEST_VERSITYGW")
+    given, program = os.environ.get("TIDEMARK_TEST_S3"), _versitygw()
     if given and not lies:
-        yield S3Server(given, os.environ["AWS_ACCESS_KEY_ID"], os.environ["AWS_SECRET_ACCESS_KEY"])
+        yield S3Server(given, os.environ["AWS_ACCESS_KEY_ID"], os.environ["AWS_SECRET_ACCESS_KEY"], name=given)
         return
     port = _free_port()
     if program and not lies:
         folder.mkdir(parents=True, exist_ok=True)
         command = [program, "--port", f"127.0.0.1:{port}", "--region", REGION, "posix", str(folder)]
     else:
-        command = [sys.executable, "-m", "tests.servers.moto_server", str(port), *(["--lies"] if lies else [])]
+        command = [
+            sys.executable,
+            "-m",
+            "tests.servers.moto_server",
+            str(port),
+            *(["--lies", str(lies)] if lies else []),
+        ]
     environment = {**os.environ, "ROOT_ACCESS_KEY": KEY, "ROOT_SECRET_KEY": SECRET, "MOTO_S3_CUSTOM_ENDPOINTS": ""}
     with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as process:
         try:
             wait_until(lambda: _answers(port, process), 60, "the server of S3 answers")
-            yield S3Server(f"http://127.0.0.1:{port}")
+            yield S3Server(f"http://127.0.0.1:{port}", name="versitygw" if program and not lies else "moto")
         finally:
             process.kill()
+
+
+def sources() -> str:
+    """The servers of a run, for people."""
+    if given := os.environ.get("TIDEMARK_TEST_S3"):
+        return given
+    if named := os.environ.get("TIDEMARK_TEST_VERSITYGW"):
+        return named
+    return "moto's and versitygw" if _MADE.exists() else "moto's; versitygw is not here (make versitygw)"
+
+
+def _versitygw() -> str | None:
+    """The program, where this process is to start it."""
+    if named := os.environ.get("TIDEMARK_TEST_VERSITYGW"):
+        return named
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "gw1").removeprefix("gw")
+    return str(_MADE) if _MADE.exists() and int(worker) % 2 else None
 
 
 def _answers(port: int, process: subprocess.Popen[bytes]) -> bool:
