@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from uuid import uuid4
 
 from tidemark.protocol.errors import ChangeLogError
@@ -12,7 +13,9 @@ from tidemark.runtime.changelog.files.failures import writing
 FOLDER = ".probe"
 
 _CREATORS = 8
-_ROUNDS = 2
+
+_RACES = 8
+"""A store that looks first and writes then was caught by 6 of 10 races: Adobe's S3Mock 4.7, on a busy machine."""
 
 
 def probe(store: Store) -> float:
@@ -25,19 +28,17 @@ def probe(store: Store) -> float:
         ChangeLogError: ``TM-LOG-014`` more than one creator succeeded, or none; ``TM-LOG-008`` the store cannot be
             written.
     """
-    now = 0.0
-    with ThreadPoolExecutor(_CREATORS, thread_name_prefix="probe") as creators:
-        for _ in range(_ROUNDS):
-            path = f"{FOLDER}/{uuid4().hex}"
-            with writing(store.where(path)):
-                try:
-                    won = sum(creators.map(lambda number, path=path: _created(store, path, number), range(_CREATORS)))
-                    now = store.modified(path)
-                finally:
-                    store.delete(path)
-            if won != 1:
-                raise ChangeLogError("TM-LOG-014", f"{store.place}: of {_CREATORS} creators of one object {won} won")
-    return now
+    paths = [f"{FOLDER}/{uuid4().hex}" for _ in range(_RACES)]
+    with writing(store.where(FOLDER)), ThreadPoolExecutor(_CREATORS, thread_name_prefix="probe") as creators:
+        try:
+            for path in paths:
+                won = sum(creators.map(partial(_created, store, path), range(_CREATORS)))
+                if won != 1:
+                    found = f"of {_CREATORS} creators of one object {won} won"
+                    raise ChangeLogError("TM-LOG-014", f"{store.place}: {found}")
+            return store.modified(path)
+        finally:
+            list(creators.map(store.delete, paths))
 
 
 def _created(store: Store, path: str, number: int) -> bool:
