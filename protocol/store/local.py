@@ -77,6 +77,13 @@ class DirectoryStore(Store):
                     if stat.S_ISREG(found.st_mode):
                         yield Entry(path, found.st_size, found.st_mtime)
 
+    def folders(self, folder: str) -> Sequence[str]:
+        try:
+            with os.scandir(self.where(folder)) as entries:
+                return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+        except FileNotFoundError:
+            return []
+
     def _names(self, folder: str, after: str) -> Sequence[tuple[str, bool]]:
         """Names in a folder, and whether they are folders, in the order of the paths of the files below."""
         base = f"{folder}/" if folder else ""

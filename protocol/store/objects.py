@@ -104,6 +104,10 @@ class ObjectStore(Store):
         found = next(iter(chunks), ())
         return [Entry(meta["path"], meta["size"], meta["last_modified"].timestamp()) for meta in found]
 
+    def folders(self, folder: str) -> Sequence[str]:
+        found = self._ask(folder, lambda: obstore.list_with_delimiter(self.client, folder or None))
+        return [prefix.rpartition("/")[2] for prefix in found["common_prefixes"]]
+
     def _ask(self, path: str, request: Callable[[], T]) -> T:
         """Makes a request that may be made again, whatever became of it."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -99,6 +99,16 @@ class Store(ABC):
         Args:
             folder: Relative; empty for all of the store.
             after: Only files whose paths come after this one. An object store does not look at those before.
+        """
+
+    @abstractmethod
+    def folders(self, folder: str) -> Sequence[str]:
+        """The names of the folders right beneath one, in any order; none where it does not exist.
+
+        In an object store those are folders that have a file below. What else is right beneath is listed with them.
+
+        Args:
+            folder: Relative; empty for all of the store.
         """
 
     @abstractmethod

@@ -77,15 +77,7 @@ class StorePlace:
 
     def folders(self, prefix: str) -> list[str]:
         """Names of the folders right beneath that begin with a prefix. In an object store they have a file."""
-        if self.directory is not None:
-            return [path.name for path in self.directory.glob(f"{prefix}*")]
-        found: list[str] = []
-        after = prefix
-        while (entry := next(self.store.list("", after=after), None)) and entry.path.startswith(prefix):
-            found.append(entry.path.partition("/")[0])
-            # One request for each folder, however many files are in it: no name has this character.
-            after = f"{found[-1]}/\U0010ffff"
-        return found
+        return [name for name in self.store.folders("") if name.startswith(prefix)]
 
     def lacking(self, paths: Iterable[str]) -> Iterator[str]:
         """Those of some files that are not there. An object store lists all of its files for it, once."""

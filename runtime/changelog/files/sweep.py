@@ -59,7 +59,7 @@ def _segments(store: Store, summary: Summary) -> Iterator[str]:
     """The paths of segments among which leftovers are.
 
     An object store lists a thousand files at a request: so it is asked, table by table, for those that the writer
-    before this one may have left. What that writer left of a table that no commit names stays.
+    before this one may have left, and for all of the tables that no commit names.
     """
     if store.directory is not None:
         yield from (entry.path for entry in store.list(layout.DATA))
@@ -67,9 +67,30 @@ def _segments(store: Store, summary: Summary) -> Iterator[str]:
     first = max((number for epoch, number in summary.claims.items() if epoch < summary.epoch), default=None)
     if first is None:
         return
-    for collection in sorted({schema.collection for schema in summary.schemas.values()}):
-        after = layout.segment_path(collection, first, 0, 0)
-        yield from (entry.path for entry in store.list(after.rpartition("/")[0], after=after))
+    known = {schema.collection for schema in summary.schemas.values()}
+    begins = [layout.segment_path(collection, first, 0, 0) for collection in sorted(known)]
+    tables = {begin.rpartition("/")[0]: begin for begin in begins} | _of_no_commit(store, begins)
+    for folder, begin in tables.items():
+        yield from (entry.path for entry in store.list(folder, after=begin))
+
+
+def _of_no_commit(store: Store, named: list[str]) -> dict[str, str]:
+    """Folders of tables that no commit names: writers died that had not committed them yet.
+
+    They are found by a request for the schemas of a database, and one for the tables of each.
+    """
+    found = {}
+    above = [layout.DATA]
+    while above:
+        parent = above.pop()
+        for name in store.folders(parent):
+            folder = f"{parent}/{name}"
+            beneath = [path for path in named if path.startswith(f"{folder}/")]
+            if not beneath:
+                found[folder] = ""
+            elif any(path.count("/") > folder.count("/") + 1 for path in beneath):
+                above.append(folder)
+    return found
 
 
 def _was_joined_before(name: str, summary: Summary) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 import subprocess
 import sys
 import time
@@ -13,12 +12,13 @@ from pathlib import Path
 import pytest
 
 from tests.examples import sample
-from tests.runtime.changelog.compaction.dying_store import Died, DyingStore
 from tests.runtime.changelog.compaction.logs import compact, trim, write
+from tests.runtime.changelog.dying_store import Died, copied, dying
 from tests.runtime.changelog.shop import ORDERS, data_files, named_files, stored
 from tests.runtime.changelog.writers import lines, place_of
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.store import Store
+from tidemark.protocol.store.opening import opened
 from tidemark.runtime.changelog.retention.next_start import Retain
 from tidemark.runtime.changelog.writer import LogWriter
 from tidemark.runtime.upkeep.log_check import LogCheck
@@ -37,9 +37,9 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def died(root: Path, at: int, *, after: bool) -> int | None:
+def died(place: Store, at: int | None, *, after: bool) -> int | None:
     """Compacts and trims a log, and dies of it. Returns how many changes it made where it lived."""
-    store = DyingStore(root, at, after=after)
+    store = dying(place, at, after=after)
     log = None
     try:
         log = LogWriter.open(store, "shop")
@@ -55,28 +55,29 @@ def died(root: Path, at: int, *, after: bool) -> int | None:
     return None
 
 
-def test_at_each_change_that_it_makes(prepared: Path, tmp_path: Path) -> None:
+@pytest.mark.drawn(1)
+def test_at_each_change_that_it_makes(prepared: Path, store: Store) -> None:
     expected = {name: stored(prepared, name) for name in (ORDERS, "public/items")}
-    all_of_them = died(shutil.copytree(prepared, tmp_path / "whole"), 10**9, after=False)
+    all_of_them = died(copied(prepared, beneath(store, "whole")), None, after=False)
     assert all_of_them is not None and all_of_them > 40
-    for at in sorted(random.Random(at_random()).sample(range(all_of_them), sample(all_of_them, 5))):
-        root = shutil.copytree(prepared, tmp_path / str(at))
-        assert died(root, at, after=at % 2 == 1) is None
-        begin = ChangeLog(root).start()
+    for at in sorted(random.SystemRandom().sample(range(all_of_them), sample(all_of_them, 5))):
+        place = copied(prepared, beneath(store, str(at)))
+        assert died(place, at, after=at % 2 == 1) is None
+        begin = ChangeLog(place).start()
         kept = {name: [row for row in rows if row["_offset"] >= begin] for name, rows in expected.items()}
-        assert {name: stored(root, name) for name in expected} == kept, at
-        with LogWriter.open(root, "shop") as log:
+        assert {name: stored(place, name) for name in expected} == kept, at
+        with LogWriter.open(place, "shop") as log:
             write(log, random.Random(at), 15)
             compact(log)
             trim(log, Retain(recent=10**9))  # Only what is due.
-        assert {name: stored(root, name)[: len(rows)] for name, rows in kept.items()} == kept
-        assert [*LogCheck(ChangeLog(root)).damages()] == []
-        assert data_files(root) == named_files(root), at
-        shutil.rmtree(root)
+        assert {name: stored(place, name)[: len(rows)] for name, rows in kept.items()} == kept
+        assert [*LogCheck(ChangeLog(place)).damages()] == []
+        assert data_files(place) == named_files(place), at
 
 
-def at_random() -> int:
-    return random.randrange(2**32)
+def beneath(store: Store, name: str) -> Store:
+    """A place within another one."""
+    return opened(f"{store.place}-{name}")
 
 
 @pytest.mark.drawn(1)
