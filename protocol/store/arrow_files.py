@@ -16,9 +16,15 @@ _BUFFER_BYTES = 1024 * 1024
 """Written at once: each call of Python waits for the interpreter's lock."""
 
 
-def parquet_source(store: Store, path: str) -> str | pa.PythonFile:
-    """A file as ``pyarrow.parquet.ParquetFile`` takes it. Raises ``OSError`` where an object store has none."""
-    return store.where(path) if store.directory is not None else pa.PythonFile(RangeFile(store, path), "r")
+def parquet_source(store: Store, path: str, size: int | None = None) -> str | pa.PythonFile:
+    """A file as ``pyarrow.parquet.ParquetFile`` takes it.
+
+    Args:
+        store: That has it.
+        path: Relative to the store.
+        size: Its bytes. An object store that is not told is asked, and raises ``OSError`` where it has none.
+    """
+    return store.where(path) if store.directory is not None else pa.PythonFile(RangeFile(store, path, size), "r")
 
 
 def parquet_sink(upload: Upload) -> pa.NativeFile:
@@ -41,16 +47,17 @@ class RangeFile(io.RawIOBase):
     Args:
         store: That has it.
         path: Relative to the store.
+        size: Its bytes, where they are known.
 
     Raises:
         OSError: As ``Store``.
     """
 
-    def __init__(self, store: Store, path: str) -> None:
+    def __init__(self, store: Store, path: str, size: int | None = None) -> None:
         super().__init__()
         self._store = store
         self._path = path
-        self._size = store.size(path)
+        self._size = store.size(path) if size is None else size
         self._at = 0
 
     def readable(self) -> bool:

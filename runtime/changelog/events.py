@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from tidemark.protocol.changelog.models import Segment, TableSchema
 from tidemark.protocol.changelog.reader import ChangeLog
-from tidemark.protocol.changelog.segment_files import SegmentFile
+from tidemark.protocol.changelog.segment_files import SegmentFile, batches
 
 Event = dict[str, Any]
 
@@ -33,7 +33,7 @@ def segment_events(log: ChangeLog, segment: Segment) -> Iterator[Event]:
         ChangeLogError: ``TM-LOG-009`` the segment is missing, corrupt, or another one.
     """
     with SegmentFile.of(segment).opened(log.store) as file:
-        for batch in file.iter_batches(_ROWS_AT_ONCE):
+        for batch in batches(file, _ROWS_AT_ONCE, use_threads=True):
             columns = map(python_values, batch.columns)
             for values in zip(*columns, strict=True):
                 yield dict(zip(batch.schema.names, values, strict=True))

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemark.protocol.changelog.models import Segment, TableSchema
-from tidemark.protocol.changelog.segment_files import SegmentFile
+from tidemark.protocol.changelog.segment_files import SegmentFile, batches
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.store import Store
 from tidemark.runtime.changelog.documents.decoder import decoder
@@ -42,7 +42,7 @@ def check_segment(store: Store, segment: Segment, schema: TableSchema | None) ->
     with SegmentFile.of(segment).opened(store) as file:
         if not file.schema_arrow.equals(decoder(schema, frozenset()).arrow_schema):
             raise ChangeLogError("TM-LOG-009", f"{where} is damaged: its columns are not those of its schema")
-        for batch in file.iter_batches(ROWS):
+        for batch in batches(file, ROWS, use_threads=True):
             found.add(batch)
     for what, has, stated in found.compared(segment):
         if has != stated:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tidemark.protocol.changelog import ChangeLog, Segment
-from tidemark.protocol.changelog.segment_files import SegmentFile
+from tidemark.protocol.changelog.segment_files import SegmentFile, asked_for, batches
 from tidemark.protocol.store import Store
 from tidemark.spark_sink.tables.column_types import Columns, arrow_schema, conformed, filled
 from tidemark.spark_sink.tables.lineage import ColumnPlaces, Lineage
@@ -67,9 +67,9 @@ def read_segments(
         ChangeLogError: ``TM-LOG-009`` for a file that is missing, damaged or another one, which it names.
     """
     schema = arrow_schema(columns)
-    for file in files:
+    for file, data in asked_for(log, files):
         whole = start <= file.first and file.last < end
-        with file.opened(log) as parquet:
+        with file.opened(log, data) as parquet:
             yield from _read(parquet, file, schema, None if whole else (start, end))
 
 
@@ -81,7 +81,7 @@ def _read(
     wanted += [name for name, needs in (("_offset", bounds), ("_op", file.filled)) if needs and name not in wanted]
     groups = _row_groups(parquet.metadata, bounds) if bounds else None
     # Executors already have one task per core.
-    for batch in parquet.iter_batches(_ROWS, columns=wanted, row_groups=groups, use_threads=False):
+    for batch in batches(parquet, _ROWS, wanted, groups):
         kept = batch
         if bounds:
             offset = batch.column("_offset")

@@ -9,7 +9,7 @@ from itertools import count
 import pyarrow as pa
 
 from tidemark.protocol.changelog import Segment, TableSchema, layout
-from tidemark.protocol.changelog.segment_files import SegmentFile
+from tidemark.protocol.changelog.segment_files import SegmentFile, asked_for, batches
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.store import Store
 from tidemark.runtime.changelog.segments.segment_writer import SegmentWriter
@@ -94,9 +94,9 @@ class JoinedSegments:
         return made
 
     def _rows(self, group: Sequence[Segment]) -> Iterator[pa.RecordBatch]:
-        for segment in group:
-            with SegmentFile.of(segment).opened(self.store) as file:
-                for batch in file.iter_batches(_READ_ROWS, use_threads=False):
+        for segment, data in asked_for(self.store, map(SegmentFile.of, group)):
+            with segment.opened(self.store, data) as file:
+                for batch in batches(file, _READ_ROWS):
                     self.go_on()
                     yield batch.replace_schema_metadata(None)
 

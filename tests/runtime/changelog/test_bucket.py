@@ -12,8 +12,9 @@ from tests.runtime.changelog.generations.mutants import Mutant
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, order
 from tests.servers.http_faults import Fault, http_faults
 from tests.servers.object_store import S3Server, s3_server
-from tidemark.protocol.changelog import ChangeLog
+from tidemark.protocol.changelog import ChangeLog, segment_files
 from tidemark.protocol.changelog.layout import COMMITS, DATA, commit_name, segment_path
+from tidemark.protocol.changelog.segment_files import SegmentFile, asked_for, batches
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.store import Store
 from tidemark.protocol.store.opening import opened
@@ -21,6 +22,7 @@ from tidemark.runtime.changelog import claim
 from tidemark.runtime.changelog.events import segment_events
 from tidemark.runtime.changelog.files.probe import FOLDER, probe
 from tidemark.runtime.changelog.writer import LogWriter
+from tidemark.spark_sink.tables.store_place import StorePlace
 
 
 @pytest.fixture
@@ -91,6 +93,76 @@ def test_commits_are_asked_for_side_by_side(s3: S3Server) -> None:
     with http_faults(s3.endpoint, meet) as proxy:
         store = opened(place.place, replace(s3.settings, endpoint=proxy.address))
         assert [commit.number for commit in ChangeLog(store).commits(0, 17)] == list(range(18))
+
+
+def read_all(log: ChangeLog) -> list[int]:
+    """The ids of all orders, as compaction and Spark's tasks read segments."""
+    found = []
+    segments = [one for _, one in log.segments_of_all(0, log.end())]
+    for segment, data in asked_for(log.store, map(SegmentFile.of, segments)):
+        with segment.opened(log.store, data) as file:
+            found += [id for batch in batches(file, 1000) for id in batch.column("id").to_pylist()]
+    return found
+
+
+def test_small_segments_are_read_side_by_side_by_a_request_each(s3: S3Server) -> None:
+    place = s3.place()
+    with LogWriter.open(place, "shop") as log:
+        for number in range(20):
+            committed(log, number)
+    asked: list[str] = []
+    met = Barrier(2)
+
+    def meet(method: str, path: str) -> Fault:
+        if DATA in path:
+            asked.append(method)
+            if path.endswith(("-1-18.parquet", "-1-19.parquet")):
+                met.wait(60)
+        return Fault.NONE
+
+    with http_faults(s3.endpoint, meet) as proxy:
+        store = opened(place.place, replace(s3.settings, endpoint=proxy.address))
+        assert read_all(ChangeLog(store)) == list(range(20))
+    assert asked == ["GET"] * 20
+
+
+def test_a_large_segment_is_read_by_a_request_for_each_row_group(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segment_files, "WHOLE_BYTES", 0)
+    monkeypatch.setattr(segment_files, "_AHEAD_BYTES", 0)
+    place = s3.place()
+    with LogWriter.open(place, "shop") as log:
+        batch, bound = log.begin(), log.bind(ORDERS, ORDER_SCHEMA, ["id"])
+        for first in range(0, 210_000, 70_000):  # Each is a row group.
+            batch.add(bound, [order(id) for id in range(first, first + 70_000)])
+        log.commit(batch, {}, 1)
+    asked: list[str] = []
+
+    def note(method: str, path: str) -> Fault:
+        asked.append(method) if DATA in path else None
+        return Fault.NONE
+
+    with http_faults(s3.endpoint, note) as proxy:
+        store = opened(place.place, replace(s3.settings, endpoint=proxy.address))
+        assert read_all(ChangeLog(store)) == list(range(210_000))
+    assert asked == ["HEAD", *["GET"] * (1 + 3)], "the size, the footer, and three row groups"
+
+
+@pytest.mark.parametrize("size", [0, segment_files.WHOLE_BYTES])
+def test_a_segment_that_is_missing_or_another_one_is_named(
+    size: int, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("WHOLE_BYTES", "_AHEAD_BYTES"):
+        monkeypatch.setattr(segment_files, name, size)
+    with LogWriter.open(store, "shop") as log:
+        committed(log, 1)
+        committed(log, 2, 3)
+    first, second = (one.path for _, one in ChangeLog(store).segments_of_all(0, 3))
+    store.replace(second, store.read(first))
+    with pytest.raises(ChangeLogError, match=f"TM-LOG-009: .*{second} is damaged: it has"):
+        read_all(ChangeLog(store))
+    store.delete(first)
+    with pytest.raises(ChangeLogError, match=f"TM-LOG-009: .*{first} is missing"):
+        read_all(ChangeLog(store))
 
 
 def test_what_a_dead_writer_left_goes(store: Store) -> None:
@@ -164,14 +236,22 @@ def test_without_its_rule_a_stalled_writer_would(store: Store, monkeypatch: pyte
         stall(store)
 
 
-def test_a_store_whose_conditional_writes_are_none_is_refused(s3: S3Server, tmp_path: Path) -> None:
-    place = s3.place()
-    assert probe(place) == pytest.approx(place.modified(_created(place)), abs=60)
-    assert not list(place.list(FOLDER))
-    with s3_server(tmp_path, lies=True) as liar, pytest.raises(ChangeLogError) as caught:
-        probe(place := liar.place())
-    assert caught.value.code == "TM-LOG-014"
-    assert caught.value.message == f"{place.place}: of 8 creators of one object 8 won"
+def test_a_store_that_keeps_its_promise_tells_its_time(place: StorePlace) -> None:
+    store = place.store
+    assert probe(store) == pytest.approx(store.modified(_created(store)), abs=60)
+    assert not list(store.list(FOLDER))
+
+
+@pytest.mark.parametrize("every", [1, 8])
+def test_a_store_whose_conditional_writes_are_none_is_refused(every: int, tmp_path: Path) -> None:
+    """Also if they are none now and then: stores that look first and write then are caught by luck."""
+    with s3_server(tmp_path, lies=every) as liar:
+        for _ in range(3):
+            with pytest.raises(ChangeLogError) as caught:
+                probe(place := liar.place())
+            assert caught.value.code == "TM-LOG-014"
+            assert caught.value.message == f"{place.place}: of 8 creators of one object 8 won"
+            assert not list(place.list(FOLDER))
 
 
 def _created(store: Store) -> str:
