@@ -26,6 +26,7 @@ from tidemark.runtime.changelog.documents.decoder import DocumentDecoder, Part, 
 from tidemark.runtime.changelog.documents.quarantine import Misfit, Quarantine
 from tidemark.runtime.changelog.files.failures import disappeared
 from tidemark.runtime.changelog.segments.segment_writer import SegmentWriter
+from tidemark.runtime.changelog.segments.threads import SegmentThreads
 
 BLOCK_ROWS = 65_536
 BLOCK_BYTES = 16 * 1024 * 1024
@@ -42,9 +43,6 @@ ROW_OVERHEAD = 64
 
 QUEUED_BLOCKS = 2
 """Decoded blocks that may wait for the writing threads while another one is made."""
-
-WRITING_THREADS = 2
-"""As many segments are compressed at once: each takes some 30 MB meanwhile."""
 
 OPEN_SEGMENTS = 100
 """Open files of a batch. Beyond it the oldest one is finished."""
@@ -147,7 +145,7 @@ class Batch:
         generations: Those that begin or become whole with it.
     """
 
-    def __init__(self, store: Store, number: int, epoch: int, first_offset: int, writing_threads: Executor) -> None:
+    def __init__(self, store: Store, number: int, epoch: int, first_offset: int, threads: SegmentThreads) -> None:
         self.number = number
         self.first_offset = first_offset
         self.events = 0
@@ -157,7 +155,7 @@ class Batch:
         self._epoch = epoch
         self._sealed = False
         self._failed = False
-        self._writing_threads = writing_threads
+        self._threads = threads
         self._writes: deque[Future[Any]] = deque()
         self._blocks: dict[str, _Block | _ColumnBlock] = {}
         self._pending = 0
@@ -309,12 +307,13 @@ class Batch:
 
     def _submit(self, write: Callable[..., None], collection: BoundCollection, parts: Sequence[Any]) -> None:
         segment = self._segment(collection)
-        self._writes.append(self._work(segment, write, segment, collection.decoder, parts, self.quarantine))
+        given = segment, collection.decoder, parts, self.quarantine
+        self._writes.append(self._work(self._threads.writing, segment, write, *given))
 
-    def _work(self, segment: SegmentWriter, work: Callable[..., T], *given: Any) -> Future[T]:
-        """Hands work on a segment to the writing threads."""
+    def _work(self, threads: Executor, segment: SegmentWriter, work: Callable[..., T], *given: Any) -> Future[T]:
+        """Hands work on a segment to threads."""
         before = self._newest_work.get(segment)
-        future = self._newest_work[segment] = self._writing_threads.submit(_in_turn, before, work, *given)
+        future = self._newest_work[segment] = threads.submit(_in_turn, before, work, *given)
         return future
 
     def _segment(self, collection: BoundCollection) -> SegmentWriter:
@@ -348,7 +347,7 @@ class Batch:
     def _finish_segment(self, name: str) -> None:
         segment = self._open.pop(name, None)
         if segment is not None:
-            self._finished.append(self._work(segment, _finish, segment))
+            self._finished.append(self._work(self._threads.finishing, segment, _finish, segment))
             del self._newest_work[segment]
 
 

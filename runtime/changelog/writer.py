@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
@@ -29,12 +28,13 @@ from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.messages import JsonObject
 from tidemark.protocol.state import difference
 from tidemark.protocol.store import Store
-from tidemark.runtime.changelog.batch import WRITING_THREADS, Batch, BoundCollection
+from tidemark.runtime.changelog.batch import Batch, BoundCollection
 from tidemark.runtime.changelog.claim import Claim, claimed, write_commit
 from tidemark.runtime.changelog.documents.column_names import ColumnNames
 from tidemark.runtime.changelog.files.failures import disappeared, writing
 from tidemark.runtime.changelog.fills import with_stated_fills, without_fills
 from tidemark.runtime.changelog.generations import CollectionGenerations, emptied
+from tidemark.runtime.changelog.segments.threads import SegmentThreads
 
 logger = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class LogWriter:
         self._failed = False
         self._replacing: list[Replacement] = []
         self._log_start: LogStart | None = None
-        self._writing_threads = ThreadPoolExecutor(WRITING_THREADS, thread_name_prefix="segments")
+        self._threads = SegmentThreads.of(self.store)
 
     @classmethod
     def open(cls, place: Store | Path, capture: str, log_id: str = "") -> Self:
@@ -161,7 +161,7 @@ class LogWriter:
                 number, offset = last.number + 1, last.next_offset
             else:
                 number, offset = self.summary.number + 1, self.summary.next_offset
-            batch = Batch(self.store, number, self.epoch, offset, self._writing_threads)
+            batch = Batch(self.store, number, self.epoch, offset, self._threads)
             self._batches.append(batch)
         return batch
 
@@ -268,7 +268,7 @@ class LogWriter:
         for batch in reversed(self._batches):
             batch.discard()
         self._batches.clear()
-        self._writing_threads.shutdown()
+        self._threads.shutdown()
         if self.lock is not None:
             self.lock.release()
 

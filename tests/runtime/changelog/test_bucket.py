@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from threading import Barrier
+from typing import Any
 
 import pytest
 
@@ -78,6 +79,26 @@ def test_a_commit_makes_a_request_for_each_table_and_two_more(s3: S3Server) -> N
             assert asked == ["PUT", "PUT", "GET", "PUT", "GET"]
 
 
+def test_segments_of_a_commit_are_finished_side_by_side(s3: S3Server) -> None:
+    tables = [f"public/table_{number}" for number in range(8)]
+    met = Barrier(len(tables))
+
+    def meet(method: str, path: str) -> Fault:
+        if method == "PUT" and DATA in path:
+            met.wait(60)
+        return Fault.NONE
+
+    place = s3.place()
+    with http_faults(s3.endpoint, meet) as proxy:
+        store = opened(place.place, replace(s3.settings, endpoint=proxy.address))
+        with LogWriter.open(store, "shop") as log:
+            batch = log.begin()
+            for name in tables:
+                batch.add(log.bind(name, ORDER_SCHEMA, ["id"]), [order(1)])
+            log.commit(batch, {}, 1)
+    assert sorted(one.collection for one in ChangeLog(place).commit(1).segments) == tables
+
+
 def test_commits_are_asked_for_side_by_side(s3: S3Server) -> None:
     place = s3.place()
     with LogWriter.open(place, "shop") as log:
@@ -97,11 +118,13 @@ def test_commits_are_asked_for_side_by_side(s3: S3Server) -> None:
 
 def read_all(log: ChangeLog) -> list[int]:
     """The ids of all orders, as compaction and Spark's tasks read segments."""
-    found = []
+    found: list[int] = []
     segments = [one for _, one in log.segments_of_all(0, log.end())]
     for segment, data in asked_for(log.store, map(SegmentFile.of, segments)):
         with segment.opened(log.store, data) as file:
-            found += [id for batch in batches(file, 1000) for id in batch.column("id").to_pylist()]
+            for batch in batches(file, 1000):
+                ids: list[Any] = batch.column("id").to_pylist()
+                found += ids
     return found
 
 

@@ -16,6 +16,7 @@ from tidemark.protocol.changelog.columns.table_schema import table_schema
 from tidemark.protocol.changelog.layout import HEADER
 from tidemark.protocol.store.local import DirectoryStore
 from tidemark.runtime.changelog.batch import QUEUED_BLOCKS, Batch, BoundCollection
+from tidemark.runtime.changelog.segments.threads import SegmentThreads
 
 SCRIPT = """
 import sys
@@ -93,7 +94,7 @@ class SlowestDisk(Executor):
 def test_decoded_blocks_do_not_pile_up_before_a_slow_disk(tmp_path: Path) -> None:
     disk = SlowestDisk()
     (tmp_path / HEADER).touch()
-    batch = Batch(DirectoryStore(tmp_path), 1, 1, 0, disk)
+    batch = Batch(DirectoryStore(tmp_path), 1, 1, 0, SegmentThreads(disk, disk))
     schema = table_schema(ORDERS, ORDER_SCHEMA)
     for id in range(8):
         # Bound anew, which ends the block before.

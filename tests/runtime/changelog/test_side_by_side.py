@@ -14,7 +14,8 @@ from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, order
 from tidemark.protocol.changelog.columns.table_schema import table_schema
 from tidemark.protocol.changelog.layout import HEADER
 from tidemark.protocol.store.local import DirectoryStore
-from tidemark.runtime.changelog.batch import WRITING_THREADS, Batch, BoundCollection
+from tidemark.runtime.changelog.batch import Batch, BoundCollection
+from tidemark.runtime.changelog.segments.threads import WRITING, SegmentThreads
 
 OTHERS = "public/others"
 T = TypeVar("T")
@@ -24,7 +25,7 @@ class FirstWorkLast(ThreadPoolExecutor):
     """Holds the first piece of work until the second one is done."""
 
     def __init__(self) -> None:
-        super().__init__(WRITING_THREADS)
+        super().__init__(WRITING)
         self._given = 0
         self._second_done = Event()
 
@@ -46,7 +47,7 @@ def test_a_segment_waits_for_none_of_another_collection(tmp_path: Path) -> None:
     (tmp_path / HEADER).touch()
     schemas = [table_schema(name, ORDER_SCHEMA) for name in (ORDERS, OTHERS)]
     with FirstWorkLast() as threads:
-        batch = Batch(DirectoryStore(tmp_path), 1, 1, 0, threads)
+        batch = Batch(DirectoryStore(tmp_path), 1, 1, 0, SegmentThreads(threads, threads))
         # Bound anew for each call, which ends the block before.
         batch.add(BoundCollection(schemas[0]), [order(1)])
         batch.add(BoundCollection(schemas[1]), [order(2)])

@@ -80,7 +80,7 @@ def test_only_named_files_are_left_after_any_history(actions: list[str]) -> None
                     # As if killed: the lock goes, the files stay.
                     assert log.lock is not None
                     log.lock.release()
-                    log._writing_threads.shutdown()
+                    log._threads.shutdown()
                     log = LogWriter.open(root, "shop")
                     batch = log.begin()
                     assert data_files(root) == named_files(root)
