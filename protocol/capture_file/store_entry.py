@@ -49,6 +49,7 @@ class StoreEntry(BaseModel):
         access_key_id: The id of a key.
         secret_access_key: The key.
         session_token: Of a key that ends.
+        profile: The name of a profile that has the key, in files of AWS.
     """
 
     model_config = STRICT
@@ -59,6 +60,13 @@ class StoreEntry(BaseModel):
     access_key_id: str | Secret | None = None
     secret_access_key: str | Secret | None = Field(default=None, repr=False)
     session_token: str | Secret | None = Field(default=None, repr=False)
+    profile: str | Secret | None = None
+
+    @model_validator(mode="after")
+    def _one_key(self) -> StoreEntry:
+        if self.profile is not None and self.access_key_id is not None:
+            raise ValueError("give either profile or access_key_id")
+        return self
 
     def settings(self, folder: Path) -> StoreSettings:
         """The entry with its secrets. Relative paths of files start at ``folder``.
@@ -68,7 +76,7 @@ class StoreEntry(BaseModel):
         """
         found: dict[str, str | None] = {}
         missing = []
-        for name in ("endpoint", "region", "access_key_id", "secret_access_key", "session_token"):
+        for name in ("endpoint", "region", "access_key_id", "secret_access_key", "session_token", "profile"):
             value: str | Secret | None = getattr(self, name)
             if isinstance(value, Secret):
                 found[name], complaint = value.found(folder, f"store.{name}")

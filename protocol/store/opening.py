@@ -19,6 +19,17 @@ RETRIED = timedelta(seconds=60)
 _RETRIES = 10_000
 """More than there can be in that time, which alone counts."""
 
+_OF_AWS = ("s3", "s3a")
+
+_IN_ENVIRONMENT = {
+    "region": ("AWS_REGION", "AWS_DEFAULT_REGION"),
+    "endpoint": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
+}
+"""The variables that come before a profile's settings."""
+
+_OTHER_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_SKIP_SIGNATURE")
+"""Variables that say who asks. As in AWS's libraries, they come before a profile which no capture file names."""
+
 _OF_A_KEY = ("access_key_id", "secret_access_key", "session_token")
 
 
@@ -41,7 +52,8 @@ def opened(place: str | Path, settings: StoreSettings | None = None, retried: ti
         retried: For how long a request is tried again.
 
     Raises:
-        UsageError: ``TM-CFG-009`` for a URL that names no bucket, or settings that do not fit it.
+        UsageError: ``TM-CFG-009`` for a URL that names no bucket, or settings that do not fit it; ``TM-CFG-014`` for a
+            profile that gives no keys.
     """
     text = str(place)
     if not is_url(text):
@@ -55,15 +67,19 @@ def opened(place: str | Path, settings: StoreSettings | None = None, retried: ti
     told = settings or StoreSettings()
     names = ("endpoint", "region", *_OF_A_KEY)
     config = {name: value for name in names if (value := getattr(told, name)) is not None}
-    if told.access_key_id is not None and "AWS_SESSION_TOKEN" in os.environ:
-        # A key is a set: that token is of another one.
-        config.setdefault("session_token", "")
     options: dict[str, Any] = {"client_options": {"allow_http": True}} if told.allow_http else {}
     parts = urlsplit(text)
     if not parts.netloc or parts.username or parts.query or parts.fragment:
         shown = f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
         raise UsageError("TM-CFG-009", f"{shown} is not a bucket and a path in it alone")
-    if (told.endpoint or "").startswith("http://") and not told.allow_http:
+    if told.access_key_id is None:
+        if parts.scheme in _OF_AWS:
+            _add_profile(config, options, told.profile)
+    elif "AWS_SESSION_TOKEN" in os.environ:
+        # A key is a set: that token is of another one.
+        config.setdefault("session_token", "")
+    allowed = told.allow_http or os.environ.get("AWS_ALLOW_HTTP", "").lower() == "true"
+    if config.get("endpoint", "").startswith("http://") and not allowed:
         raise UsageError("TM-CFG-009", f"the endpoint of {text} begins with http://, which allow_http does not allow")
     try:
         client: Any = from_url(
@@ -73,3 +89,17 @@ def opened(place: str | Path, settings: StoreSettings | None = None, retried: ti
         reason = str(error).splitlines()[0]
         raise UsageError("TM-CFG-009", f"{text} cannot be opened: {reason}") from None
     return ObjectStore(client, text, retried)
+
+
+def _add_profile(config: dict[str, str], options: dict[str, Any], name: str | None) -> None:
+    """Adds what a profile says, to what a store is opened with, where nothing else says it."""
+    # Most stores need no profile.
+    from tidemark.protocol.store.profiles import profile
+
+    if (found := profile(name)) is None:
+        return
+    for setting, text in (("region", "region"), ("endpoint", "endpoint_url")):
+        if text in found.settings and not any(variable in os.environ for variable in _IN_ENVIRONMENT[setting]):
+            config.setdefault(setting, found.settings[text])
+    if (name is not None or not any(variable in os.environ for variable in _OTHER_KEYS)) and (keys := found.keys):
+        options["credential_provider"] = keys

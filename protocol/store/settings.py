@@ -16,6 +16,7 @@ class StoreSettings:
         access_key_id: The id of a key.
         secret_access_key: The key.
         session_token: Of a key that ends.
+        profile: The name of a profile that has the key, in files of AWS.
     """
 
     endpoint: str | None = None
@@ -24,3 +25,4 @@ class StoreSettings:
     access_key_id: str | None = None
     secret_access_key: str | None = field(default=None, repr=False)
     session_token: str | None = field(default=None, repr=False)
+    profile: str | None = None
