@@ -6,7 +6,6 @@ the table, the second commit is refused.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.formats.data_files import DataFile, KeyBounds, listed_bounds, listed_files
+from tidemark.spark_sink.formats.delta_failures import ask_again, failed, reason_of
 from tidemark.spark_sink.formats.delta_log import DeltaLog
 from tidemark.spark_sink.formats.delta_storage import delta_storage
 from tidemark.spark_sink.formats.file_statistics import INDEXED_COLUMNS
@@ -37,9 +37,6 @@ SOURCE_NAME = "tidemark.source"
 
 COLUMN_ID = "tidemark.column"
 """In the metadata of a column: which column of the source it is, whatever its name, where the log tells."""
-
-_PASSES = re.compile(r"after \d+ retries|error sending request")
-"""What delta-rs says of a store that has not answered, however often it was asked."""
 
 _PROPERTIES = {
     "delta.checkpointInterval": "100",
@@ -153,21 +150,24 @@ class PositionedTable:
         self.__dict__.pop("_actions", None)
         self.__dict__.pop("engine_only", None)
         with self._answering():
-            if self._storage != (storage := delta_storage(self.place)):
-                self._storage, self._table = storage, None  # Keys were changed: a table that is open has the old ones.
-            if not DeltaTable.is_deltatable(self.place.text, self._storage):
-                self._table, self._positions = None, Positions(self.place, self._owner)
-            elif self._table is None:
-                self._table = DeltaTable(self.place.text, self._fixed_version, self._storage)
-            elif self._fixed_version is None:
-                self._table.update_incremental()
-            if self._table is not None:
-                self._positions.check_owner(self._table)
+            ask_again(self._open)
+
+    def _open(self) -> None:
+        if self._storage != (storage := delta_storage(self.place)):
+            self._storage, self._table = storage, None  # Keys were changed: a table that is open has the old ones.
+        if not DeltaTable.is_deltatable(self.place.text, self._storage):
+            self._table, self._positions = None, Positions(self.place, self._owner)
+        elif self._table is None:
+            self._table = DeltaTable(self.place.text, self._fixed_version, self._storage)
+        elif self._fixed_version is None:
+            self._table.update_incremental()
+        if self._table is not None:
+            self._positions.check_owner(self._table)
 
     def checkpoint(self) -> None:
         """Writes a checkpoint of this version. A checkpoint is cheaper to open than many commits."""
         with self._answering():
-            self._opened.create_checkpoint()
+            ask_again(self._opened.create_checkpoint)
 
     def create(self, columns: Columns, description: str, key: Sequence[str] = (), generation: int = 1) -> None:
         """Creates the table, empty, at offset 0.
@@ -283,7 +283,7 @@ class PositionedTable:
     @cached_property
     def _actions(self) -> pa.Table:
         with self._answering():
-            return pa.table(self._opened.get_add_actions(flatten=True))
+            return ask_again(lambda: pa.table(self._opened.get_add_actions(flatten=True)))
 
     @cached_property
     def engine_only(self) -> SparkError | None:
@@ -291,11 +291,14 @@ class PositionedTable:
         features = self._opened.protocol().reader_features or []
         mapping = self._opened.metadata().configuration.get("delta.columnMapping.mode", "none")
         with self._answering():
-            vectors = "deletionVectors" in features and next(iter(self._opened.deletion_vectors()), None) is not None
+            vectors = "deletionVectors" in features and ask_again(self._has_vectors)
         if not vectors and mapping == "none":
             return None
         found = "deletion vectors" if vectors else "column mapping"
         return SparkError("TM-SPK-018", f"{self.place}: another program added {found}")
+
+    def _has_vectors(self) -> bool:
+        return next(iter(self._opened.deletion_vectors()), None) is not None
 
     def engine_settings(self, position: Position) -> dict[str, str]:
         """Spark's settings for the next commit, by the session's engine."""
@@ -339,18 +342,8 @@ class PositionedTable:
                     ),
                 ) from error
             raise SparkError(
-                "TM-SPK-010", f"{self.place}: another process committed after version {self.version} ({_reason(error)})"
+                "TM-SPK-010",
+                f"{self.place}: another process committed after version {self.version} ({reason_of(error)})",
             ) from error
         except (DeltaError, OSError) as error:
-            passes = self.place.directory is None and _PASSES.search(str(error))
-            raise SparkError("TM-SPK-026" if passes else "TM-SPK-015", f"{self.place}: {_reason(error)}") from error
-
-
-def _reason(error: Exception) -> str:
-    """The message of delta-rs in one line. It may be a tree with colours, structures, a stack, and a store's answer."""
-    plain = re.sub(r"\x1b\[[0-9;]*m|↳", "", str(error))
-    # What an object store says, in XML, may have the id of a key in it, and what was signed.
-    plain = re.sub(r"<\?xml.*?(?:<Code>([^<]*)</Code>.*|$)", r"\1", plain, flags=re.DOTALL)
-    lines = [line.strip(" :") for line in plain.splitlines() if line.strip() and not re.match(r"\s*(\d+:|at) ", line)]
-    told = re.sub(r'\w+ \{[^{}]*message: "([^"]*)" \}', r"\1", ": ".join(lines))
-    return re.sub(r" \w+ \{.*", "", told)
+            raise failed(self.place, error) from error

@@ -24,6 +24,7 @@ from tidemark.protocol.changelog import ChangeLog, Segment, Summary, TableSchema
 from tidemark.protocol.changelog.columns.column_identity import identities
 from tidemark.protocol.changelog.models import META_COLUMNS, KnownGeneration
 from tidemark.protocol.errors import ChangeLogError, SparkError, TidemarkError
+from tidemark.spark_sink.formats.delta_failures import ask_again, failed
 from tidemark.spark_sink.formats.delta_storage import delta_storage
 from tidemark.spark_sink.tables.column_types import Columns, arrow_schema
 from tidemark.spark_sink.tables.store_place import StorePlace
@@ -181,7 +182,7 @@ def _brought_up_to_date(
 def _opened(place: StorePlace) -> DeltaTable | None:
     with _failing(place):
         try:
-            return DeltaTable(place.text, storage_options=delta_storage(place))
+            return ask_again(lambda: DeltaTable(place.text, storage_options=delta_storage(place)))
         except TableNotFoundError:
             return None
 
@@ -191,7 +192,7 @@ def _failing(place: StorePlace) -> Iterator[None]:
     try:
         yield
     except (DeltaError, OSError) as error:
-        raise SparkError("TM-SPK-015", f"{place}: {str(error).splitlines()[0]}") from None
+        raise failed(place, error) from None
 
 
 def _last_offsets(table: DeltaTable) -> dict[str, int]:

@@ -1,14 +1,23 @@
-"""A proxy in front of an HTTP server that does to requests what clouds and networks do now and then."""
+"""A proxy in front of an HTTP server that does to requests what clouds and networks do now and then.
+
+It is a thread, or a process: ``python -m tests.servers.http_faults SERVER SEED OFTEN FAULT...``. That one says its
+address, and how often it did what once its input ends.
+"""
 
 from __future__ import annotations
 
 import enum
+import json
+import random
 import socket
 import struct
+import subprocess
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPResponse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
@@ -122,6 +131,51 @@ class HttpFaults:
         self._server.server_close()
 
 
+@dataclass
+class FaultyProcess:
+    """A proxy that is a process, for clients that keep Python's threads waiting while they ask, as delta-rs does.
+
+    Attributes:
+        address: Of the proxy.
+        done: How often each fault was done; known at the end.
+    """
+
+    address: str
+    done: Counter[Fault] = field(default_factory=Counter)
+
+
+@contextmanager
+def faulty_process(server: str, often: float, *faults: Fault, seed: int = 5) -> Iterator[FaultyProcess]:
+    """A process until the end of the block.
+
+    Args:
+        server: The address of the server behind it.
+        often: The share of the requests that fail.
+        faults: How; each is as likely as the others.
+        seed: Of the dice.
+    """
+    command = [sys.executable, "-m", __name__, server, str(seed), str(often), *(fault.name for fault in faults)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            proxy = FaultyProcess(process.stdout.readline().strip())
+            yield proxy
+            process.stdin.close()
+            said: dict[str, int] = json.loads(process.stdout.readline())
+            proxy.done.update({Fault[name]: times for name, times in said.items()})
+        finally:
+            process.kill()
+
+
+def main(server: str, seed: str, often: str, *names: str) -> None:
+    dice, faults = random.Random(int(seed)), [Fault[name] for name in names]
+    with http_faults(server, lambda *_: dice.choice(faults) if dice.random() < float(often) else Fault.NONE) as proxy:
+        sys.stdout.write(f"{proxy.address}\n")
+        sys.stdout.flush()
+        sys.stdin.read()
+        sys.stdout.write(json.dumps({fault.name: times for fault, times in proxy.done.items()}) + "\n")
+
+
 @contextmanager
 def http_faults(server: str, choose: Callable[[str, str], Fault]) -> Iterator[HttpFaults]:
     """A proxy until the end of the block. Arguments as of ``HttpFaults``."""
@@ -133,3 +187,7 @@ def http_faults(server: str, choose: Callable[[str, str], Fault]) -> Iterator[Ht
     finally:
         proxy.end()
         thread.join()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
