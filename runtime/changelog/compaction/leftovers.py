@@ -10,7 +10,7 @@ from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.changelog.models import Replacement
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.store import Store
-from tidemark.runtime.changelog.files.commit_file import CommitFile
+from tidemark.runtime.changelog.files.commit_file import CommitFile, delete_all
 from tidemark.runtime.changelog.files.named_segments import listed_commits, named_by
 
 logger = logging.getLogger(__name__)
@@ -21,7 +21,7 @@ class Leftovers:
 
     Args:
         grace: How long what was replaced stays.
-        go_on: Is asked between two files; raises to end.
+        go_on: Is asked every now and then; raises to end.
     """
 
     def __init__(self, grace: timedelta, go_on: Callable[[], None]) -> None:
@@ -46,14 +46,8 @@ class Leftovers:
             logger.debug("removed %d files that compacted commits stand for from %s", removed, log.store.place)
 
     def _remove_replaced(self, store: Store, files: list[CommitFile], by: Replacement) -> int:
-        live = _live(store, by)
-        removed = 0
-        for file in files:
-            if file.path == by.path or not _is_replaced(file, by):
-                continue
-            self._go_on()
-            removed += file.delete(store, live)
-        return removed
+        replaced = [file for file in files if file.path != by.path and _is_replaced(file, by)]
+        return delete_all(store, replaced, self._go_on, _live(store, by))
 
 
 def _is_replaced(file: CommitFile, by: Replacement) -> bool:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 from typing import Self
 
 from tidemark.protocol.changelog import layout
 from tidemark.protocol.store import Store
 from tidemark.runtime.changelog.files.failures import writing
 from tidemark.runtime.changelog.files.named_segments import named_by
+
+_AT_ONCE = 16
+"""Files that are deleted side by side from an object store, which takes some hundredths of a second for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,3 +58,23 @@ class CommitFile:
             for path in (*segments, self.path):
                 store.delete(path)
         return len(segments) + 1
+
+
+def delete_all(store: Store, files: Iterable[CommitFile], go_on: Callable[[], None], live: Collection[str] = ()) -> int:
+    """Deletes files with what they name, in any order. Returns how many files.
+
+    Args:
+        store: That holds the log.
+        files: Of the log.
+        go_on: Is asked every now and then; raises to end.
+        live: Segments that live on.
+
+    Raises:
+        ChangeLogError: As ``CommitFile.delete``.
+    """
+    left, removed = iter(files), 0
+    with ThreadPoolExecutor(1 if store.directory is not None else _AT_ONCE, thread_name_prefix="deletions") as requests:
+        while some := list(islice(left, _AT_ONCE)):
+            go_on()
+            removed += sum(requests.map(lambda file: file.delete(store, live), some))
+    return removed

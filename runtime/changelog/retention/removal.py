@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.changelog.log_start import LogStart
-from tidemark.runtime.changelog.files.commit_file import CommitFile
+from tidemark.runtime.changelog.files.commit_file import CommitFile, delete_all
 from tidemark.runtime.changelog.files.named_segments import listed_commits
 
 logger = logging.getLogger(__name__)
@@ -19,7 +19,7 @@ class Removal:
 
     Args:
         grace: How long files stay after the start of the log has moved.
-        go_on: Is asked between two files; raises to end.
+        go_on: Is asked every now and then; raises to end.
     """
 
     def __init__(self, grace: timedelta, go_on: Callable[[], None]) -> None:
@@ -40,13 +40,9 @@ class Removal:
         start = log.log_start
         if self.is_done(start) or (start.moved is not None and datetime.now(UTC) - start.moved < self._grace):
             return
-        removed = 0
-        for path in list(listed_commits(log.store)):
-            file = CommitFile.of(path)
-            if file is None or file.last >= start.number - file.is_summary:
-                continue
-            self._go_on()
-            removed += file.delete(log.store)
+        files = [file for path in listed_commits(log.store) if (file := CommitFile.of(path)) is not None]
+        before = [file for file in files if file.last < start.number - file.is_summary]
+        removed = delete_all(log.store, before, self._go_on)
         self._removed = start.number
         if removed:
             logger.info("removed %d files before offset %d from %s", removed, start.offset, log.store.place)
