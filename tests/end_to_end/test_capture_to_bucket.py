@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import signal
+import subprocess
+import sys
+import time
 from functools import partial
 from pathlib import Path
 
@@ -12,10 +16,13 @@ import pytest
 
 from tests.end_to_end.capture import Capture
 from tests.end_to_end.test_compaction import compact
+from tests.examples import sample
 from tests.operations.status import report
 from tests.servers.deadline import wait_until
 from tests.servers.object_store import S3Server
 from tests.servers.postgres import Database
+from tests.servers.spark_cluster import SETTINGS, SparkCluster
+from tests.spark_sink.submitting import DEADLINE
 from tests.workload.tables import create_tables
 from tests.workload.writers import Workload
 from tidemark.protocol.changelog import ChangeLog
@@ -30,9 +37,9 @@ def log(s3: S3Server) -> Store:
     return opened(f"s3://{s3.bucket()}/shop.log", s3.settings)
 
 
-def capture_to(log: Store, s3: S3Server, folder: Path, database: Database) -> Capture:
+def capture_to(log: Store, s3: S3Server, folder: Path, database: Database, **entries: object) -> Capture:
     folder.mkdir()
-    return Capture(folder, database, entries={"log": log.place, "store": s3.entry})
+    return Capture(folder, database, entries={"log": log.place, "store": s3.entry, **entries})
 
 
 def events(log: Store) -> int:
@@ -47,29 +54,49 @@ def has_more_events(log: Store, than: int) -> bool:
     return events(log) > than
 
 
-def download(log: Store, capture: Capture) -> None:
-    """Copies the log to where a capture's directory is, so that it is compared with the source."""
-    for entry in log.list(""):
-        (path := capture.log / entry.path).parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(log.read(entry.path))
+def download(store: Store, folder: Path) -> None:
+    """Copies a log or a lake to where a capture's directory is, so that it is compared with the source."""
+    for entry in store.list(""):
+        (path := folder / entry.path).parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(store.read(entry.path))
 
 
-def test_killed_resumed_and_kept_by_spark(log: Store, s3: S3Server, database: Database, tmp_path: Path) -> None:
+def test_killed_resumed_and_kept_by_a_cluster(
+    log: Store, s3: S3Server, database: Database, spark_cluster: SparkCluster, tmp_path: Path
+) -> None:
+    """The workers share the bucket with the driver, and nothing else."""
     create_tables(database, 200)
-    capture = capture_to(log, s3, tmp_path / "here", database)
+    lake = opened(f"s3://{s3.bucket()}/lake", s3.settings)
+    spark = {"warehouse": lake.place, "tables": {"*": "current"}}
+    capture = capture_to(log, s3, tmp_path / "here", database, spark=spark)
     with Workload(database, writers=2, seed=1, rate=50) as workload:
-        for _ in range(2):
+        end = time.monotonic() + sample(60, 0)
+        for kills in itertools.count():
+            if kills >= 2 and time.monotonic() > end:
+                break
             with capture.start() as running:
                 wait_until(partial(has_more_events, log, events(log) + 100), 60, "events are in the log")
                 os.kill(running.pid, signal.SIGKILL)
                 assert running.wait() == -signal.SIGKILL
         workload.stop()
     capture.catch_up()
-    download(log, capture)
+    download(log, capture.log)
     assert capture.differences() == []
     assert list(LogCheck(ChangeLog(log)).damages()) == []
-    kept = capture.materialize()
-    assert kept.status == 0, kept.said
+    conf = {name: value for name, value in SETTINGS.items() if "eventLog" not in name}
+    kept = subprocess.run(
+        [
+            *(sys.executable, "-m", "tidemark.spark_sink", str(capture.file), "--available-now"),
+            *("--master", spark_cluster.url, *(f"--conf={name}={value}" for name, value in conf.items())),
+        ],
+        env=spark_cluster.environment(PYTHONPATH=str(Path(__file__).parents[2])),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=DEADLINE,
+    )
+    assert kept.returncode == 0, kept.stderr[-4000:]
+    download(lake, capture.lake)
     assert capture.lake_differences() == []
     assert "caught up" in capture.run("status").said
 
