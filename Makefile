@@ -57,8 +57,8 @@ soak: setup ## Change tables at random while they are captured, for SOAK_SECONDS
 	  tests/captures/mysql/tables_that_change/test_random_table_changes.py tests/conformance/test_random_alterations.py $(ARGS)
 	$(RUN) pytest --numprocesses 2 -m hypothesis --hypothesis-profile=thorough --timeout=0 $(ARGS)
 	TIDEMARK_TEST_ALL=1 TIDEMARK_TEST_STOPS=20 $(RUN) pytest tests/captures/postgres/server/test_server_shutdown.py \
-	  tests/captures/mysql/server/test_server_shutdown.py tests/end_to_end/test_kills.py tests/end_to_end/test_capture_to_bucket.py tests/end_to_end/alterations \
-	  tests/end_to_end/generations \
+	  tests/captures/mysql/server/test_server_shutdown.py tests/end_to_end/test_kills.py tests/end_to_end/alterations \
+	  tests/end_to_end/generations tests/end_to_end/test_capture_to_bucket.py \
 	  tests/spark_sink/pipeline/test_drivers.py tests/spark_sink/pipeline/test_generation_drivers.py \
 	  tests/spark_sink/test_delta_lake.py tests/backfill/test_interleavings.py \
 	  tests/runtime/changelog/test_segments.py tests/runtime/changelog/test_crash.py \

@@ -17,6 +17,7 @@ from configparser import Error as UnreadableError
 from configparser import RawConfigParser
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from threading import Lock
 from typing import TypedDict
@@ -74,7 +75,7 @@ class Profile:
         if len(given) == 1:
             raise UsageError("TM-CFG-014", f"the profile {self.name} has {given[0]} alone")
         if given or "credential_process" in self.settings:
-            return ProfileKeys(self.name)
+            return _keys_of(self.name, *(_place(variable, usual) for variable, usual, _ in _FILES))
         if asked := next((name for name in _SIGNS_IN if name in self.settings), None):
             raise UsageError("TM-CFG-014", f"the profile {self.name} has its keys by {asked}")
         return None
@@ -90,7 +91,7 @@ def profile(name: str | None) -> Profile | None:
     found: dict[str, str] = {}
     is_there = False
     for variable, usual, prefix in _FILES:
-        sections = _sections(Path(os.environ.get(variable) or usual), needed=asked is not None)
+        sections = _sections(Path(_place(variable, usual)), needed=asked is not None)
         wanted = asked or "default"
         for section in [f"{prefix}{wanted}"] if wanted != "default" else ["default", f"{prefix}default"]:
             if section in sections:
@@ -105,14 +106,13 @@ def _sections(path: Path, *, needed: bool) -> dict[str, dict[str, str]]:
     """The sections of a file; none where it does not exist, or where nobody named a profile and it may not be read."""
     parser = RawConfigParser(strict=False)
     try:
-        parser.read_string(path.expanduser().read_text("utf-8"))
+        parser.read_string(path.read_text("utf-8"))
     except FileNotFoundError:
         return {}
-    except (OSError, RuntimeError) as error:  # The latter is for an account without a home.
+    except OSError as error:
         if not needed:
             return {}
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise UsageError("TM-CFG-014", f"{path} cannot be read: {reason}") from None
+        raise UsageError("TM-CFG-014", f"{path} cannot be read: {error.strerror}") from None
     except (UnicodeDecodeError, UnreadableError):
         # What the parser says has the line in it, which may be a key.
         raise UsageError("TM-CFG-014", f"{path} is not a file of sections with names and values") from None
@@ -179,6 +179,16 @@ class ProfileKeys:
             )
         except (ValueError, TypeError, KeyError, AttributeError):
             raise UsageError("TM-CFG-014", f"{who} did not print keys as version 1 of its format has them") from None
+
+
+@cache
+def _keys_of(name: str, *files: str) -> ProfileKeys:
+    """One for all stores that a process opens: the process that gives them may take a second."""
+    return ProfileKeys(name)
+
+
+def _place(variable: str, usual: str) -> str:
+    return os.path.expanduser(os.environ.get(variable) or usual)  # noqa: PTH111 - an account may have no home
 
 
 def _in_utc(time: datetime) -> datetime:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 
 from tidemark.protocol.changelog import layout
 from tidemark.protocol.changelog.models import Summary
@@ -79,17 +80,18 @@ def _of_no_commit(store: Store, named: list[str]) -> dict[str, str]:
 
     They are found by a request for the schemas of a database, and one for the tables of each.
     """
+    tables = {path.rpartition("/")[0] for path in named}
+    parents = {str(parent) for table in tables for parent in PurePosixPath(table).parents}
     found = {}
     above = [layout.DATA]
     while above:
         parent = above.pop()
         for name in store.folders(parent):
             folder = f"{parent}/{name}"
-            beneath = [path for path in named if path.startswith(f"{folder}/")]
-            if not beneath:
-                found[folder] = ""
-            elif any(path.count("/") > folder.count("/") + 1 for path in beneath):
+            if folder in parents:
                 above.append(folder)
+            elif folder not in tables:
+                found[folder] = ""
     return found
 
 

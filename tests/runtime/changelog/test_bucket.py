@@ -188,10 +188,12 @@ def test_a_segment_that_is_missing_or_another_one_is_named(
         read_all(ChangeLog(store))
 
 
-def test_what_a_dead_writer_left_goes(store: Store) -> None:
+@pytest.mark.parametrize("name", [ORDERS, "public/new", "other/schema", "alone"])
+def test_what_a_dead_writer_left_goes(name: str, store: Store) -> None:
+    """Also what it left of a table that it had not committed yet."""
     with LogWriter.open(store, "shop") as log:
         committed(log, 1)
-    left, later = (segment_path(ORDERS, number, epoch, 0) for number, epoch in ((2, 1), (9, 5)))
+    left, later = (segment_path(name, number, epoch, 0) for number, epoch in ((2, 1), (9, 5)))
     for path in (left, later):
         store.create(path, path.encode())
     LogWriter.open(store, "shop").close()
