@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+from moto.moto_server.werkzeug_app import create_backend_app
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 _lock = threading.Lock()
@@ -61,7 +61,7 @@ def without_conditions(application: Wsgi, every: int) -> Wsgi:
 
 def main(port: int, lies: int) -> None:
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    application: Wsgi = DomainDispatcherApplication(create_backend_app)
+    application: Wsgi = create_backend_app("s3")  # Otherwise each request looks for the service it is for.
     serve = without_conditions(application, lies) if lies else with_atomic_conditions(application)
     make_server("127.0.0.1", port, serve, threaded=True, request_handler=_Quiet).serve_forever()
 

@@ -60,7 +60,8 @@ def test_at_each_change_that_it_makes(prepared: Path, store: Store) -> None:
     expected = {name: stored(prepared, name) for name in (ORDERS, "public/items")}
     all_of_them = died(copied(prepared, beneath(store, "whole")), None, after=False)
     assert all_of_them is not None and all_of_them > 40
-    for at in sorted(random.SystemRandom().sample(range(all_of_them), sample(all_of_them, 5))):
+    deaths = sample(all_of_them, 5 if store.directory is not None else 2)
+    for at in sorted(random.SystemRandom().sample(range(all_of_them), deaths)):
         place = copied(prepared, beneath(store, str(at)))
         assert died(place, at, after=at % 2 == 1) is None
         begin = ChangeLog(place).start()
