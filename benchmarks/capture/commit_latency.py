@@ -28,9 +28,9 @@ from functools import partial
 from pathlib import Path
 
 import obstore
-import orjson
 
 from benchmarks.buckets import Bucket, bucket
+from benchmarks.log_rows import SCHEMA, documents
 from tests.servers.http_faults import Fault, http_faults
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.changelog.layout import COMMITS, SUMMARY_EVERY, commit_name
@@ -40,12 +40,6 @@ from tidemark.protocol.store.objects import ObjectStore
 from tidemark.runtime.changelog.batch import BoundCollection
 from tidemark.runtime.changelog.writer import LogWriter
 
-SCHEMA = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["id"],
-    "properties": {"_meta": {}, "id": {"type": "integer"}, "note": {"type": ["string", "null"]}},
-}
 WARM = 10
 """Commits before those that are timed: threads and connections are made."""
 
@@ -115,16 +109,7 @@ class Commits:
 
     def _documents(self) -> list[tuple[BoundCollection, list[bytes]]]:
         first, self._made = self._made * self._kind.rows, self._made + 1
-        return [
-            (
-                bound,
-                [
-                    orjson.dumps({"_meta": {"op": "u", "source": {}}, "id": first + row, "note": f"row {row}"})
-                    for row in range(self._kind.rows)
-                ],
-            )
-            for bound in self._bound
-        ]
+        return [(bound, documents(first, self._kind.rows)) for bound in self._bound]
 
 
 def main() -> None:

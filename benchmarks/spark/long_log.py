@@ -27,10 +27,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-import orjson
 import pyarrow.compute as pc
 
 from benchmarks.buckets import Bucket, bucket, emptied
+from benchmarks.log_rows import SCHEMA, documents
 from tidemark.protocol.changelog import ChangeLog, Segment
 from tidemark.protocol.changelog.segment_files import SegmentFile
 from tidemark.protocol.store import Store
@@ -41,12 +41,6 @@ from tidemark.runtime.changelog.upkeep import Upkeep, UpkeepRules
 from tidemark.runtime.changelog.writer import LogWriter
 
 TABLE = "public/orders"
-SCHEMA = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["id"],
-    "properties": {"_meta": {}, "id": {"type": "integer"}, "note": {"type": ["string", "null"]}},
-}
 FEW = 10
 
 LONG_SECONDS = 10.0
@@ -141,13 +135,7 @@ def _write(root: Path, commits: int, rows: int) -> None:
         bound = log.bind(TABLE, SCHEMA, ["id"])
         for number in range(commits):
             batch = log.begin()
-            batch.add(
-                bound,
-                [
-                    orjson.dumps({"_meta": {"op": "u", "source": {}}, "id": number * rows + row, "note": f"{number}"})
-                    for row in range(rows)
-                ],
-            )
+            batch.add(bound, documents(number * rows, rows))
             log.commit(batch, {"place": number}, 1)
 
 

@@ -74,7 +74,7 @@ def test_at_each_change_that_it_makes(begin: str, store: Store, old: Path) -> No
         dead = dying(place(f"{at}-{after}"), at, after=after)
         write_until_death(dead, acknowledged)
         there = opened(dead.place)
-        # An hour later, or at once: whoever is next finds what was acknowledged, and writes on.
+        # The next writer finds what was acknowledged, and continues there.
         write(there, COMMITS)
         log = ChangeLog(there)
         ids = list(range(log.summary().state["next"]))

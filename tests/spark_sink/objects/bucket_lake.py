@@ -6,8 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import yaml
 from deltalake import DeltaTable
 
+from tests.servers.object_store import S3Server
 from tests.spark_sink.lake import ITEMS
 from tests.spark_sink.log_builder import LogBuilder
 from tests.spark_sink.pipeline.kept_lake import KeptLake
@@ -50,3 +52,18 @@ def publish(root: Path, store: Store) -> None:
     for path in sorted(paths, key=lambda path: (path.startswith("commits/"), path)):
         if not store.exists(path):
             store.replace(path, (root / path).read_bytes())
+
+
+def capture_file(folder: Path, lake: BucketLake, s3: S3Server, **secrets: object) -> Path:
+    """The capture file of a lake, with these values in its ``store`` entry."""
+    entry = {**s3.entry, **secrets}
+    file = folder / "shop.yaml"
+    content = {
+        "capture": "test",
+        "connector": {"command": ["x"]},
+        "log": lake.log_place.text,
+        "store": entry,
+        "spark": {"warehouse": lake.lake_place.text, "tables": {"*": ["current", "history"]}},
+    }
+    file.write_text(yaml.safe_dump(content))
+    return file

@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-import yaml
 
 from tests.servers.object_store import S3Server
 from tests.servers.spark_cluster import SETTINGS, SparkCluster
 from tests.spark_sink.lake import ITEMS
 from tests.spark_sink.log_builder import Event, LogBuilder, create
-from tests.spark_sink.objects.bucket_lake import BucketLake, publish
+from tests.spark_sink.objects.bucket_lake import BucketLake, capture_file, publish
 from tests.spark_sink.submitting import DEADLINE
 from tidemark import read_changes, read_table
 from tidemark.spark_sink.tables.store_place import StorePlace
@@ -29,20 +28,6 @@ pytestmark = pytest.mark.spark
 
 def no_session() -> SparkSession:
     raise AssertionError("the command has a session of its own")
-
-
-def capture_file(folder: Path, lake: BucketLake, s3: S3Server, **secrets: object) -> Path:
-    entry = {**s3.entry, **secrets}
-    file = folder / "shop.yaml"
-    content = {
-        "capture": "test",
-        "connector": {"command": ["x"]},
-        "log": lake.log_place.text,
-        "store": entry,
-        "spark": {"warehouse": lake.lake_place.text, "tables": {"*": ["current", "history"]}},
-    }
-    file.write_text(yaml.safe_dump(content))
-    return file
 
 
 @pytest.mark.slow

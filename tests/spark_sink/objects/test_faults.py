@@ -15,8 +15,7 @@ from tests.servers.http_faults import Fault, FaultyProcess, faulty_process
 from tests.servers.object_store import S3Server
 from tests.spark_sink.lake import ITEMS
 from tests.spark_sink.log_builder import Event, LogBuilder, create
-from tests.spark_sink.objects.bucket_lake import BucketLake, publish
-from tests.spark_sink.objects.test_cluster_and_bucket import capture_file
+from tests.spark_sink.objects.bucket_lake import BucketLake, capture_file, publish
 from tidemark import read_table
 from tidemark.spark_sink.run.settings import KeepSettings
 from tidemark.spark_sink.tables.store_place import StorePlace
