@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 from tidemark.protocol.store import Store
@@ -31,25 +32,28 @@ class Dying(Store):
         changes: How many there were.
         died: Whether it is dead.
         uploads: All that were begun.
+        one_at_a_time: Is held for each change: no thread is in the middle of one when the writer dies.
     """
 
     uploads: list[Upload]
+    one_at_a_time: RLock
     at: int | None = None
     after = False
     changes = 0
     died = False
 
     def change(self, change: Callable[[], Any]) -> Any:
-        if self.died:
-            raise Died
-        is_last = self.changes == self.at
-        self.changes += 1
-        if is_last and not self.after:
-            self._die()
-        result = change()
-        if is_last:
-            self._die()
-        return result
+        with self.one_at_a_time:
+            if self.died:
+                raise Died
+            is_last = self.changes == self.at
+            self.changes += 1
+            if is_last and not self.after:
+                self._die()
+            result = change()
+            if is_last:
+                self._die()
+            return result
 
     def _die(self) -> None:
         self.died = True
@@ -92,7 +96,7 @@ def dying(store: Store, at: int | None, *, after: bool) -> Dying:
     else:
         assert store.directory is not None
         found = DyingDirectory(store.directory)
-    found.at, found.after, found.uploads = at, after, []
+    found.at, found.after, found.uploads, found.one_at_a_time = at, after, [], RLock()
     return found
 
 
@@ -113,9 +117,10 @@ class _DyingUpload(Upload):
         self._begun = begun
 
     def write(self, data: bytes | bytearray | memoryview) -> int:
-        if self._store.died:
-            raise Died
-        return self._begun.write(data)
+        with self._store.one_at_a_time:
+            if self._store.died:
+                raise Died
+            return self._begun.write(data)
 
     def finish(self) -> int:
         size: int = self._store.change(self._begun.finish)
