@@ -16,10 +16,17 @@ from tidemark.runtime.commands.arguments import JsonOption
 from tidemark.runtime.commands.printing import print_table, say, say_json, tell_failure
 from tidemark.runtime.many_captures.captures_of_folder import capture_files
 from tidemark.runtime.progress.failures import status_of
-from tidemark.runtime.progress.liveness import Liveness, time_of
+from tidemark.runtime.progress.liveness import Liveness
 from tidemark.runtime.progress.quantities import duration, size
 from tidemark.runtime.progress.rereads import is_shown, rereads
 from tidemark.runtime.status.report import place_of, report_of
+from tidemark.runtime.status.words import (
+    backfill_in_words,
+    behind_in_words,
+    lag_in_words,
+    limit_in_words,
+    when_in_words,
+)
 
 StatusArgument = Annotated[
     Path,
@@ -76,11 +83,11 @@ def _lines(report: dict[str, Any], life: Liveness, now: datetime) -> Iterator[st
     if (mistake := report["file_error"]) is not None:
         yield f"file     not in use: {mistake['code']}: {mistake['message']}"
     if (error := report["error"]) is not None:
-        yield f"error    {error['code']}, {_when(error, now)}: {error['message']}"
+        yield f"error    {error['code']}, {when_in_words(error, now)}: {error['message']}"
         if error["passed"] is None and error["remedy"]:
             yield f"         what to do: {error['remedy']}"
     if life.state == "running":
-        yield f"lag      {_lag(report)}"
+        yield f"lag      {lag_in_words(report)}"
     yield from _source(report["retained"])
     if (data := report["data"]) is None:
         yield "data     nothing was committed yet"
@@ -89,32 +96,17 @@ def _lines(report: dict[str, Any], life: Liveness, now: datetime) -> Iterator[st
         yield f"events   {report['events']:,}"
 
 
-def _lag(report: dict[str, Any]) -> str:
-    if report["caught_up"]:
-        return "0 s, caught up"
-    seconds = report["lag_seconds"]
-    return "unknown" if seconds is None else duration(seconds)
-
-
 def _source(retained: dict[str, Any]) -> Iterator[str]:
     if retained["unknown"]:
         yield f"source   cannot be asked what it retains: {retained['unknown']}"
     if retained["bytes"] is not None:
         by = f" {retained['by']}" if retained["by"] else ""
-        yield f"source   retains {size(retained['bytes'])} of log{by}{_limit(retained)}"
+        yield f"source   retains {size(retained['bytes'])} of log{by}{limit_in_words(retained)}"
     elif retained["by"]:
         yield f"source   retains an unknown amount of log {retained['by']}"
     for failure in retained["failures"]:
         yield f"source   {failure['code']}: {failure['message']}"
         yield f"         what to do: {failure['remedy']}"
-
-
-def _limit(retained: dict[str, Any]) -> str:
-    if retained["limit"] is None:
-        return ", without a limit"
-    left = retained["seconds_left"]
-    forecast = "" if left is None else f", at this rate in {duration(left)}"
-    return f"; its limit is {size(retained['limit'])}{forecast}"
 
 
 def _more_lines(report: dict[str, Any], now: datetime) -> Iterator[str]:
@@ -131,8 +123,7 @@ def _more_lines(report: dict[str, Any], now: datetime) -> Iterator[str]:
             yield f"set aside by materialize: {name}: {one['set_aside']}"
             yield f"         what to do: {one['remedy']}"
         else:
-            behind = one["behind_seconds"]
-            yield f"spark    {name}: {f'{duration(behind)} behind the log' if behind else 'has all of the log'}"
+            yield f"spark    {name}: {behind_in_words(one)}"
     for name, why in report["dropped"].items():
         yield f"failed: the rows of {name} that a command asked for are not read: {why}"
         forget = f"tidemark resume {shlex.quote(file)} --table {shlex.quote(name)}"
@@ -141,14 +132,6 @@ def _more_lines(report: dict[str, Any], now: datetime) -> Iterator[str]:
         yield f"failed: {why}"
     for order in report["commands"]:
         yield f"command {order.get('sequence')} is waiting: {order.get('action')}"
-
-
-def _when(error: dict[str, Any], now: datetime) -> str:
-    last, since, passed = (time_of(error.get(name)) for name in ("time", "since", "passed"))
-    words = f"{duration((now - last).total_seconds())} ago" if last else ""
-    if passed is not None:
-        return f"{words}, now resolved"
-    return f"{words}, since {duration((now - since).total_seconds())}" if since and since != last else words
 
 
 def _progress(report: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -165,29 +148,6 @@ def _print_tables(report: dict[str, Any]) -> None:
     rows = []
     for name in names:
         totals = report["tables"].get(name, {"events": 0, "bytes": 0})
-        rows.append([name, f"{totals['events']:,}", size(totals["bytes"]), *_backfill(progress.get(name, {}))])
+        rows.append([name, f"{totals['events']:,}", size(totals["bytes"]), *backfill_in_words(progress.get(name, {}))])
     say("\n")
     print_table(["table"], ["events", "size", "rows", "of about", "left"], rows, "backfill")
-
-
-def _backfill(figures: dict[str, Any]) -> tuple[str, str, str, str]:
-    """Rows read, estimated rows, time left, and the state of one table's backfill, as text."""
-    if "rows_done" not in figures:
-        return "", "", "", ""
-    estimated = figures.get("rows_estimated")
-    left = figures.get("seconds_left")
-    state = str(figures.get("state") or ("done" if figures.get("done") else "running")).replace("_", " ")
-    return (
-        f"{figures['rows_done']:,}",
-        "" if estimated is None else f"{estimated:,}",
-        "" if left is None else duration(left),
-        _state(state, figures),
-    )
-
-
-def _state(state: str, figures: dict[str, Any]) -> str:
-    if figures.get("error"):
-        return f"{state}: {figures['error']}"
-    if figures.get("dropped"):
-        return f"{state}; a command failed"
-    return f"{state} for {figures['waits_for']}" if state == "waiting" and figures.get("waits_for") else state

@@ -21,7 +21,7 @@ from tidemark.runtime.progress.rereads import rereads
 from tidemark.runtime.progress.state_folder import StateFolder
 from tidemark.runtime.progress.status_file import read_status
 from tidemark.runtime.sessions.known_log import KnownLog
-from tidemark.runtime.status.retained import ask_source, retained_now
+from tidemark.runtime.status.retained import Retained, ask_source, retained_now
 from tidemark.runtime.status.spark_tables import spark_tables
 from tidemark.runtime.status.verdict import exit_status, needs
 from tidemark.runtime.steering.orders import Orders
@@ -79,18 +79,31 @@ def report_of(place: Place, now: datetime) -> tuple[dict[str, Any], Liveness]:
     log = _log_of(place)
     said: JsonObject = read_status(place.folder, log.store) or {}
     life = liveness(said or None, now)
-    summary = log.summary()
     asks = place.file is not None and not life.running
     retained = ask_source(place.file, log, said, now) if asks and place.file else retained_now(said, life)
-    spark = {} if place.file is None else spark_tables(place.file, log, now)
-    tables = said.get("tables", {})
-    running = life.state == "running"
     report = {
         "capture": log.header.capture,
         "file": None if place.path.is_dir() else str(place.path),
         "file_error": None if place.mistake is None else _as_json(place.mistake),
         "log": log.store.place,
         "log_id": log.header.log_id,
+        **of_status(said, life, retained),
+        **of_log(place, log, now),
+    }
+    report["needs"] = lacking = [need.text for need in needs(report, life)]
+    report["exit_status"] = exit_status(life, lacking, retained.failures)
+    return report, life
+
+
+def of_status(said: JsonObject, life: Liveness, retained: Retained) -> dict[str, Any]:
+    """What the capture itself has said: its state, its tables and their troubles.
+
+    Args:
+        said: Its last status; empty for a capture that has none.
+    """
+    tables = said.get("tables", {})
+    running = life.state == "running"
+    return {
         "state": life.state,
         "running": life.running,
         "since": None if life.since is None else life.since.isoformat(),
@@ -100,30 +113,39 @@ def report_of(place: Place, now: datetime) -> tuple[dict[str, Any], Liveness]:
         "lag_seconds": said.get("lag_seconds") if running else None,
         "caught_up": bool(said.get("caught_up")) if running else None,
         "retained": asdict(retained),
-        "commit": summary.number,
-        "committed": summary.time.isoformat(),
-        "age_seconds": round((now - summary.time).total_seconds(), 3),
-        "data": _last_with_data(log, summary.next_offset, now),
-        "events": summary.next_offset,
         "set_aside": {name: str(one.get("error") or "") for name, one in _halted(tables) if one["state"] != "away"},
         "halted": {
             name: {part: one.get(part) for part in ("state", "error", "remedy")} for name, one in _halted(tables)
         },
         "dropped": {name: one["dropped"] for name, one in tables.items() if one.get("dropped")},
         "rereads": {name: one.as_json() for name, one in rereads(tables).items()},
+        "progress": said or None,
+        "refused": {number: why for number, why in said.get("commands", {}).items() if why},
+    }
+
+
+def of_log(place: Place, log: ChangeLog, now: datetime) -> dict[str, Any]:
+    """What the log holds, what Spark keeps of it, and which commands wait in the state folder.
+
+    Raises:
+        ChangeLogError: As ``ChangeLog``.
+    """
+    summary = log.summary()
+    spark = {} if place.file is None else spark_tables(place.file, log, now)
+    return {
+        "commit": summary.number,
+        "committed": summary.time.isoformat(),
+        "age_seconds": round((now - summary.time).total_seconds(), 3),
+        "data": _last_with_data(log, summary.next_offset, now),
+        "events": summary.next_offset,
         "spark_set_aside": {name: one["set_aside"] for name, one in spark.items() if one["set_aside"]},
         "spark": spark,
         "tables": {
             name.replace("/", "."): {"events": totals.events, "bytes": totals.bytes}
             for name, totals in sorted(summary.totals.items())
         },
-        "progress": said or None,
-        "refused": {number: why for number, why in said.get("commands", {}).items() if why},
         "commands": msgspec.to_builtins(Orders.of(place.folder, log.store).waiting(0)),
     }
-    report["needs"] = lacking = needs(report, life)
-    report["exit_status"] = exit_status(life, lacking, retained.failures)
-    return report, life
 
 
 def _log_of(place: Place) -> ChangeLog:

@@ -1,0 +1,70 @@
+"""What a report says, in the words that ``tidemark status`` and the page have in common."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from tidemark.runtime.progress.liveness import time_of
+from tidemark.runtime.progress.quantities import duration, size
+
+
+def lag_in_words(report: dict[str, Any]) -> str:
+    """How far the capture is behind its source; ``unknown`` is not 0."""
+    if report["caught_up"]:
+        return "0 s, caught up"
+    seconds = report["lag_seconds"]
+    return "unknown" if seconds is None else duration(seconds)
+
+
+def limit_in_words(retained: dict[str, Any]) -> str:
+    """Of how much retained log the source drops the position, and when that is: it follows the size."""
+    if retained["limit"] is None:
+        return ", without a limit"
+    left = retained["seconds_left"]
+    forecast = "" if left is None else f", at this rate in {duration(left)}"
+    return f"; its limit is {size(retained['limit'])}{forecast}"
+
+
+def when_in_words(error: dict[str, Any], now: datetime) -> str:
+    """When an error was last told, since when, and whether it is resolved."""
+    last, since, passed = (time_of(error.get(name)) for name in ("time", "since", "passed"))
+    words = f"{duration((now - last).total_seconds())} ago" if last else ""
+    if passed is not None:
+        return f"{words}, now resolved"
+    return f"{words}, since {duration((now - since).total_seconds())}" if since and since != last else words
+
+
+def behind_in_words(table: dict[str, Any]) -> str:
+    """How far a table in Spark is behind the log."""
+    behind = table["behind_seconds"]
+    return f"{duration(behind)} behind the log" if behind else "has all of the log"
+
+
+def backfill_in_words(figures: dict[str, Any]) -> tuple[str, str, str, str]:
+    """Rows read, estimated rows, time left, and the state of one table's backfill."""
+    if "rows_done" not in figures:
+        return "", "", "", ""
+    estimated = figures.get("rows_estimated")
+    left = figures.get("seconds_left")
+    return (
+        f"{figures['rows_done']:,}",
+        "" if estimated is None else f"{estimated:,}",
+        "" if left is None else duration(left),
+        _with_reason(state_in_words(figures), figures),
+    )
+
+
+def state_in_words(figures: dict[str, Any]) -> str:
+    """The state of a table's backfill alone; empty where nothing is known of one."""
+    if "rows_done" not in figures:
+        return ""
+    return str(figures.get("state") or ("done" if figures.get("done") else "running")).replace("_", " ")
+
+
+def _with_reason(state: str, figures: dict[str, Any]) -> str:
+    if figures.get("error"):
+        return f"{state}: {figures['error']}"
+    if figures.get("dropped"):
+        return f"{state}; a command failed"
+    return f"{state} for {figures['waits_for']}" if state == "waiting" and figures.get("waits_for") else state
