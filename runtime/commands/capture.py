@@ -90,7 +90,7 @@ def capture(
     store, folder = settings.log_store(), StateFolder.of_file(file)
     beside = settings.log_store(BESIDE_RETRIED)
     status = StatusFile(folder, beside, shown)
-    display, metrics = _with_metrics(settings, status)
+    display, metrics = _with_metrics(file, settings, status)
     orders = cache(lambda: Orders.of(folder, beside))  # Once the folder is known, which is that of the log's owner.
     upkeep = partial(_upkeep, settings, folder, orders, display)
     log = OwnedLog(store, settings.capture, folder, KnownLog(file), take_over=take_over, upkeep=upkeep)
@@ -138,16 +138,16 @@ def capture(
         )
 
 
-def _with_metrics(settings: CaptureFile, status: StatusFile) -> tuple[Display, AbstractContextManager[object]]:
-    """The display of a capture, and what serves its metrics where the file asks for it."""
+def _with_metrics(
+    file: Path, settings: CaptureFile, status: StatusFile
+) -> tuple[Display, AbstractContextManager[object]]:
+    """The display of a capture, and what serves its metrics and its page where the file asks for it."""
     if settings.metrics is None:
         return status, nullcontext()
     # Its library, and a server, are for those alone who ask for it.
-    from tidemark.runtime.metrics.capture_metrics import CaptureMetrics
-    from tidemark.runtime.metrics.server import MetricsServer, why_unready
+    from tidemark.runtime.page.serving import serve_capture
 
-    metrics = CaptureMetrics(settings.capture, status, status.report)
-    return metrics, MetricsServer(settings.metrics, metrics, lambda: why_unready(status.report()))
+    return serve_capture(settings.metrics, settings.capture, file, status)
 
 
 def _notifier(

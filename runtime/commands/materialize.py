@@ -81,12 +81,9 @@ def materialize(
     if capture.spark is None or capture.spark.metrics is None:
         raise typer.Exit(run(arguments))
     # Its library, and a server, are for those alone who ask for it.
-    from tidemark.runtime.metrics.materialize_metrics import MaterializeMetrics
-    from tidemark.runtime.metrics.server import MetricsServer
-    from tidemark.runtime.status.spark_tables import SparkTables
+    from tidemark.runtime.page.serving import serve_materialize
 
-    tables = SparkTables(capture)
-    metrics = MaterializeMetrics(capture.capture, tables.by_kind)
-    with MetricsServer(capture.spark.metrics, metrics, tables.why_unready):
+    metrics, serving = serve_materialize(capture.spark.metrics, capture, file)
+    with serving:
         status = run(arguments, metrics)
     raise typer.Exit(status)

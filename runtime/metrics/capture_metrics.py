@@ -44,6 +44,12 @@ class CaptureMetrics(Passing, Collector):
         self._committed_at: float | None = None
         self._buckets = [0] * (len(names.COMMIT_BUCKETS) + 1)
         self._commit_seconds = 0.0
+        self._total_rows = self._total_bytes = 0
+
+    def written(self) -> tuple[int, int]:
+        """Rows and bytes of all segments that this process committed, also of tables that are gone."""
+        with self._lock:
+            return self._total_rows, self._total_bytes
 
     def log(self, line: LogLine) -> None:
         if line.code and severity(line.level) >= severity("warning"):
@@ -73,6 +79,8 @@ class CaptureMetrics(Passing, Collector):
                 self._events[table, "snapshot"] += segment.snapshot_rows
                 self._events[table, "log"] += segment.rows - segment.snapshot_rows
                 self._bytes[table,] += segment.size
+                self._total_rows += segment.rows
+                self._total_bytes += segment.size
             self._commits += 1
             self._committed_at = time.time()
             self._commit_seconds += seconds

@@ -43,6 +43,14 @@ class MaterializeMetrics(Collector):
         self._counts: dict[str, Counter[tuple[str, ...]]] = {metric.name: Counter() for metric in _COUNTED}
         self._errors: Counter[tuple[str, ...]] = Counter()
 
+    def written(self) -> tuple[int, int]:
+        """Events that this process applied to all tables together, and bytes of files that this wrote."""
+        with self._lock:
+            return (
+                self._counts[names.APPLIED_EVENTS.name].total(),
+                self._counts[names.APPLY_WRITTEN.name].total(),
+            )
+
     def planned(self, parts: Sequence[PlannedPart]) -> None:
         """A batch was planned: what comes of it is applied."""
 

@@ -1,11 +1,15 @@
-"""Serves ``/metrics``, ``/healthz`` and ``/readyz`` beside a running capture, to monitors alone."""
+"""Serves ``/metrics``, ``/healthz`` and ``/readyz`` beside a running command, and what else it is given.
+
+It answers GET and HEAD, changes nothing, and lets no page of another site read or frame what it serves.
+"""
 
 from __future__ import annotations
 
 import ipaddress
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
@@ -21,7 +25,53 @@ from tidemark.runtime.progress.liveness import liveness
 PATIENCE_SECONDS = 10.0
 """How long a client may take to ask, and to take the answer."""
 
-_TEXT = "text/plain; charset=utf-8"
+TEXT = "text/plain; charset=utf-8"
+
+HEADERS = {
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+    ),
+}
+"""Of each answer. Scripts may make text and no markup."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a request asks besides its path.
+
+    Attributes:
+        query: What follows the ``?`` of its URL, as it is there.
+        accept: The types that it takes, as its header ``Accept`` has them.
+    """
+
+    query: str
+    accept: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a request is told.
+
+    Attributes:
+        body: Whole.
+        kind: Its content type.
+        status: Of HTTP.
+    """
+
+    body: bytes
+    kind: str = TEXT
+    status: HTTPStatus = HTTPStatus.OK
+
+
+Route = Callable[[Asked], Answer]
+
+Routes = Mapping[str, Route]
+"""By path, what answers. From any thread, several at a time."""
 
 
 class MetricsServer:
@@ -31,6 +81,7 @@ class MetricsServer:
         entry: Where it listens.
         metrics: What is collected for each request of ``/metrics``.
         unready: Why the capture does not move, in words; empty if it does.
+        routes: What it serves besides.
 
     Attributes:
         port: It may have been chosen by the system.
@@ -39,11 +90,12 @@ class MetricsServer:
         UsageError: ``TM-CFG-010`` the address is taken, or is none of this machine.
     """
 
-    def __init__(self, entry: MetricsEntry, metrics: Collector, unready: Callable[[], list[str]]) -> None:
-        registry = CollectorRegistry(auto_describe=False)
-        registry.register(metrics)
+    def __init__(
+        self, entry: MetricsEntry, metrics: Collector, unready: Callable[[], list[str]], routes: Routes | None = None
+    ) -> None:
         names = {entry.host.lower(), "localhost", *map(str.lower, entry.hosts)}
-        handler = type("Handler", (_Handler,), {"registry": registry, "unready": staticmethod(unready), "names": names})
+        served = {**(routes or {}), **_for_monitors(metrics, unready)}
+        handler = type("Handler", (_Handler,), {"routes": served, "names": names})
         try:
             self._server = _server(entry)(entry.address, handler)
         except OSError as error:
@@ -80,40 +132,49 @@ def _server(entry: MetricsEntry) -> type[ThreadingHTTPServer]:
     return Server
 
 
+def _for_monitors(metrics: Collector, unready: Callable[[], list[str]]) -> Routes:
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(metrics)
+
+    def collected(asked: Asked) -> Answer:
+        encode, kind = choose_encoder(asked.accept)
+        return Answer(encode(registry), kind)
+
+    def readiness(_: Asked) -> Answer:
+        if reasons := unready():
+            return Answer("".join(f"{one}\n" for one in reasons).encode(), status=HTTPStatus.SERVICE_UNAVAILABLE)
+        return Answer(b"ready\n")
+
+    return {"/metrics": collected, "/healthz": lambda _: Answer(b"alive\n"), "/readyz": readiness}
+
+
 class _Handler(BaseHTTPRequestHandler):
-    registry: CollectorRegistry
-    unready: Callable[[], list[str]]
+    routes: Routes
     names: set[str]
     timeout = PATIENCE_SECONDS
     server_version, sys_version = "tidemark", ""
 
     def do_GET(self) -> None:
-        status, kind, body = self._answer()
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.send_header("Cache-Control", "no-store")
-        self.send_header("X-Content-Type-Options", "nosniff")
+        answer = self._answer()
+        self.send_response(answer.status)
+        self.send_header("Content-Type", answer.kind)
+        self.send_header("Content-Length", str(len(answer.body)))
+        for name, value in HEADERS.items():
+            self.send_header(name, value)
         self.end_headers()
         if self.command == "GET":
-            self.wfile.write(body)
+            self.wfile.write(answer.body)
 
     do_HEAD = do_GET
 
-    def _answer(self) -> tuple[HTTPStatus, str, bytes]:
+    def _answer(self) -> Answer:
         if not self._is_meant():
-            return HTTPStatus.FORBIDDEN, _TEXT, b"this name is not one of metrics.hosts\n"
-        match self.path.partition("?")[0]:
-            case "/metrics":
-                encode, kind = choose_encoder(self.headers.get("Accept", ""))
-                return HTTPStatus.OK, kind, encode(self.registry)
-            case "/healthz":
-                return HTTPStatus.OK, _TEXT, b"alive\n"
-            case "/readyz":
-                if reasons := self.unready():
-                    return HTTPStatus.SERVICE_UNAVAILABLE, _TEXT, "".join(f"{one}\n" for one in reasons).encode()
-                return HTTPStatus.OK, _TEXT, b"ready\n"
-        return HTTPStatus.NOT_FOUND, _TEXT, b"/metrics, /healthz and /readyz are here\n"
+            return Answer(b"this name is not one of metrics.hosts\n", status=HTTPStatus.FORBIDDEN)
+        path, _, query = self.path.partition("?")
+        if (route := self.routes.get(path)) is None:
+            known = ", ".join(sorted(self.routes))
+            return Answer(f"here are {known}\n".encode(), status=HTTPStatus.NOT_FOUND)
+        return route(Asked(query, self.headers.get("Accept", "")))
 
     def _is_meant(self) -> bool:
         """Whether the name in the request is ours: a page of another site may have made a name of its own lead here."""

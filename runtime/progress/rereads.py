@@ -58,18 +58,28 @@ class TableReread:
 
     def lines(self, file: str, now: datetime) -> Iterator[str]:
         """For people. ``file`` is the capture file's path."""
-        for number, cause in enumerate(self.reread.causes):
+        for number, cause in enumerate(self.causes(now)):
+            begin = f"reread   {self.name}, {self.state}" if number == 0 else "         and"
+            yield f"{begin}: {cause}"
+        for line in self.what_follows(file):
+            yield f"         {line}"
+
+    def causes(self, now: datetime) -> Iterator[str]:
+        """What happened to the table, and how long ago."""
+        for cause in self.reread.causes:
             time = time_of(cause.time)
             ago = "" if time is None else f", {duration((now - time).total_seconds())} ago"
-            begin = f"reread   {self.name}, {self.state}" if number == 0 else "         and"
-            yield f"{begin}: {cause.text}{ago}"
-        yield f"         {self._cost(file)}"
+            yield f"{cause.text}{ago}"
+
+    def what_follows(self, file: str) -> Iterator[str]:
+        """The cost, the commands that decide about one that is put off, and how to avoid it next time."""
+        yield self._cost(file)
         if self.reread.put_off:
-            yield f"         to begin it: {self._command(file)}"
+            yield f"to begin it: {self._command(file)}"
             if self.may_be_dropped:
-                yield f"         if the rows are right as they are: {self._command(file)} --keep"
+                yield f"if the rows are right as they are: {self._command(file)} --keep"
         for avoid in dict.fromkeys(cause.avoid for cause in self.reread.causes if cause.avoid):
-            yield f"         next time: {avoid}"
+            yield f"next time: {avoid}"
 
     def _cost(self, file: str) -> str:
         done, rows, table = self.progress.rows_done, self.progress.rows_estimated, self.progress.bytes_estimated

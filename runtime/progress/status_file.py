@@ -89,6 +89,11 @@ class StatusFile(Passing):
         with self._lock:
             return {**self._essential(), **self._figures.as_fields()}
 
+    def totals(self) -> dict[str, Any]:
+        """The figures in it but those of each table. From any thread."""
+        with self._lock:
+            return self._figures.totals()
+
     def log(self, line: LogLine) -> None:
         super().log(line)
         with self._lock:

@@ -26,6 +26,19 @@ from tidemark.runtime.status.spark_tables import spark_tables
 from tidemark.runtime.status.verdict import exit_status, needs
 from tidemark.runtime.steering.orders import Orders
 
+NOTHING_OF_LOG: dict[str, Any] = {
+    "commit": -1,
+    "committed": None,
+    "age_seconds": None,
+    "data": None,
+    "events": 0,
+    "spark_set_aside": {},
+    "spark": {},
+    "tables": {},
+    "commands": [],
+}
+"""As ``of_log`` says it of a log of which nothing is known yet."""
+
 HALTED = ("away", "set_aside", "failed")
 """States of tables that a person must look at."""
 
@@ -47,6 +60,12 @@ class Place:
     folder: StateFolder
     file: CaptureFile | None = None
     mistake: TidemarkError | None = None
+
+    @property
+    def mistake_as_json(self) -> dict[str, str] | None:
+        """Its code, message and remedy."""
+        error = self.mistake
+        return None if error is None else {"code": error.code, "message": error.message, "remedy": error.remedy}
 
 
 def place_of(path: Path) -> Place:
@@ -84,7 +103,7 @@ def report_of(place: Place, now: datetime) -> tuple[dict[str, Any], Liveness]:
     report = {
         "capture": log.header.capture,
         "file": None if place.path.is_dir() else str(place.path),
-        "file_error": None if place.mistake is None else _as_json(place.mistake),
+        "file_error": place.mistake_as_json,
         "log": log.store.place,
         "log_id": log.header.log_id,
         **of_status(said, life, retained),
@@ -170,7 +189,3 @@ def _last_with_data(log: ChangeLog, end: int, now: datetime) -> dict[str, Any] |
 
 def _halted(tables: JsonObject) -> list[tuple[str, JsonObject]]:
     return [(name, one) for name, one in tables.items() if one.get("state") in HALTED]
-
-
-def _as_json(error: TidemarkError) -> dict[str, str]:
-    return {"code": error.code, "message": error.message, "remedy": error.remedy}

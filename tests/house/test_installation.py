@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.house.files import ROOT
 from tests.house.installation import Built, Environment, add_packages_of_the_user, build, install
 from tests.servers.spark_cluster import JAVA_OPTIONS, SparkCluster
 from tests.spark_sink.log_builder import LogBuilder, create
@@ -111,6 +112,9 @@ def test_all_that_is_in_the_checkout_is_in_the_wheel(whole: Environment) -> None
     package = whole.packages / "tidemark"
     assert (package / "py.typed").is_file()
     assert all((package / "connectors" / "postgres" / name).is_file() for name in ("README.md", "spec.json"))
+    page = ROOT / "runtime" / "page"
+    files = [path.name for path in page.iterdir() if path.suffix in (".html", ".css", ".js")]
+    assert len(files) > 3 and all((package / "runtime" / "page" / name).is_file() for name in files)
 
 
 def test_the_base_shows_its_help(base: Environment) -> None:
