@@ -29,6 +29,7 @@ SLOW_ROOMS = (
     "tests/runtime/changelog/generations/",
     "tests/runtime/changelog/test_memory.py",
     "tests/runtime/commands/test_output.py",
+    "tests/runtime/page/test_chromium.py",
     "tests/conformance/test_set_aside.py",
     "tests/captures/engine/test_reconnection.py",
     "tests/captures/readers/test_memory.py",

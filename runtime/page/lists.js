@@ -41,7 +41,12 @@ export function keyed(list, items, key, make, fill) {
       known.set(name, node);
     }
     fill(node, item);
-    const place = before ? before.nextSibling : list.firstChild;
+    let place = before ? before.nextSibling : list.firstChild;
+    if (place && place.nextSibling === node) {
+      // The one before it went elsewhere: only that one is moved, and not all that follow.
+      list.append(place);
+      place = node;
+    }
     if (place !== node) list.insertBefore(node, place);
     before = node;
   }

@@ -15,8 +15,11 @@ from tidemark.runtime.progress.status_file import read_status
 from tidemark.runtime.status.report import NOTHING_OF_LOG, of_log, place_of
 from tidemark.runtime.upkeep.log_consumers import ConsumerLag, consumer_lags
 
-EVERY_SECONDS = 5.0
-"""So often at most: each time costs requests where the log is in an object store."""
+EVERY_SECONDS = 2.0
+"""So often at most."""
+
+EVERY_SECONDS_OF_STORE = 5.0
+"""So often where the log is in an object store: each time costs requests."""
 
 FIRST_SECONDS = 1.0
 """How long the first who ask wait. Later ones are told what was found last."""
@@ -59,12 +62,13 @@ class LogFacts:
         self._asking: threading.Thread | None = None
         self._facts = Facts()
         self._log: ChangeLog | None = None
+        self._every = EVERY_SECONDS
 
     def latest(self) -> Facts:
         """What was found last; asks again where that is some seconds old."""
         with self._lock:
             first = self._asked_at is None
-            due = self._asked_at is None or time.monotonic() - self._asked_at >= EVERY_SECONDS
+            due = self._asked_at is None or time.monotonic() - self._asked_at >= self._every
             if due and self._asking is None:
                 self._asked_at = time.monotonic()
                 self._asking = threading.Thread(target=self._ask, name="log-facts", daemon=True)
@@ -89,6 +93,7 @@ class LogFacts:
             place = place_of(self._file)
             if self._log is None or self._log.store.place != place.log.place:
                 self._log = ChangeLog(place.log)
+                self._every = EVERY_SECONDS if place.log.directory is not None else EVERY_SECONDS_OF_STORE
             return Facts(
                 of_log(place, self._log, datetime.now(UTC)),
                 consumer_lags(self._log),

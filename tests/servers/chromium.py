@@ -107,6 +107,10 @@ class Chromium:
         found: str = self.run("return document.querySelector(arguments[0])?.innerText ?? ''", selector)
         return found
 
+    def sees(self, selector: str) -> bool:
+        """Whether an element is there and shown."""
+        return bool(self.run("return document.querySelector(arguments[0])?.checkVisibility() ?? false", selector))
+
     def command(self, name: str, **parameters: object) -> Any:
         """Sends a command of the DevTools protocol."""
         return self._send("POST", "/goog/cdp/execute", {"cmd": name, "params": parameters})

@@ -15,11 +15,14 @@ from tests.runtime.capture_folder import CaptureFolder
 from tests.runtime.scripted_sessions import Recorder
 from tests.spark_sink.log_builder import LogBuilder, create
 from tidemark.protocol.capture_file import MetricsEntry
+from tidemark.protocol.errors import SparkError
 from tidemark.protocol.log_lines import LogLine
 from tidemark.runtime.page.serving import serve_capture
 from tidemark.runtime.progress.display import Display
 from tidemark.runtime.progress.state_folder import StateFolder
 from tidemark.runtime.progress.status_file import StatusFile
+from tidemark.spark_sink.pipeline.memory import Memory, SetAside, TableMemory, memory_place
+from tidemark.spark_sink.tables.store_place import StorePlace
 
 HOSTILE = 'public.<img src=x onerror="document.title=1">\u202e\x1b[31m"\'&amp;'
 """The name of a table."""
@@ -71,10 +74,12 @@ class ShownCapture:
     Attributes:
         port: Where its page is.
         display: What is told of it.
+        folder: Where it is.
     """
 
     port: int
     display: Display
+    folder: CaptureFolder
 
     @property
     def url(self) -> str:
@@ -88,6 +93,18 @@ class ShownCapture:
         return found
 
 
+def keep_tables(folder: CaptureFolder) -> None:
+    """Has Spark keep two tables of the log, one of which is set aside."""
+    lake = folder.path / "lake"
+    folder.write_file(spark={"warehouse": str(lake)})
+    error = SparkError("TM-SPK-006", "others wrote to it", remedy="Rebuild the table.")
+    tables = {
+        "public/items current": TableMemory(complete_to=1),
+        "public/items history": TableMemory(complete_to=2, set_aside=SetAside.of(error)),
+    }
+    Memory(tables=tables).save(memory_place(StorePlace.of(lake), folder.log.header.log_id))
+
+
 def ask(port: int, path: str, **headers: str) -> tuple[int, dict[str, str], str]:
     """The status, headers and body of an answer."""
     with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
@@ -96,15 +113,21 @@ def ask(port: int, path: str, **headers: str) -> tuple[int, dict[str, str], str]
         return answer.status, dict(answer.getheaders()), answer.read().decode()
 
 
-@contextmanager
-def shown(path: Path, port: int = 0) -> Iterator[ShownCapture]:
-    """A capture in a folder, of which its connector has said ``STATUS``."""
+def captured(path: Path) -> CaptureFolder:
+    """A folder with a capture file, and a log with two events."""
     folder = CaptureFolder(path)
     if not folder.log_path.exists():
         LogBuilder(folder.log_path).commit(create(1, name="ann"), create(2, name="bob"))
+    return folder
+
+
+@contextmanager
+def shown(path: Path, port: int = 0) -> Iterator[ShownCapture]:
+    """A capture in a folder, of which its connector has said ``STATUS``."""
+    folder = captured(path)
     status = StatusFile(StateFolder([path / "state"]), folder.log_store, Recorder())
     entry = MetricsEntry(listen=f"127.0.0.1:{port}")
     display, server = serve_capture(entry, "shop", folder.file, status)
     with server as served:
         display.log(status_line())
-        yield ShownCapture(served, display)
+        yield ShownCapture(served, display, folder)
