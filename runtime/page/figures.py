@@ -100,6 +100,6 @@ def _retained(retained: dict[str, Any]) -> dict[str, Any]:
             "value": limit,
             "words": size(limit),
             "percent": min(100.0, 100 * count / limit),
-            "share": f"{100 * count / limit:.0f} % of its limit",
+            "share": f"{f'{100 * count / limit:.0f}' if 100 * count >= limit else 'less than 1'} % of its limit",
         }
     return figure

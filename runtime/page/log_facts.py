@@ -22,7 +22,10 @@ EVERY_SECONDS_OF_STORE = 5.0
 """So often where the log is in an object store: each time costs requests."""
 
 FIRST_SECONDS = 1.0
-"""How long the first who ask wait. Later ones are told what was found last."""
+"""How long those wait who ask first, or after nobody has asked for a while. Others are told what was found last."""
+
+OLD_SECONDS = 10.0
+"""That is such a while."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +70,13 @@ class LogFacts:
     def latest(self) -> Facts:
         """What was found last; asks again where that is some seconds old."""
         with self._lock:
-            first = self._asked_at is None
-            due = self._asked_at is None or time.monotonic() - self._asked_at >= self._every
-            if due and self._asking is None:
+            age = float("inf") if self._asked_at is None else time.monotonic() - self._asked_at
+            if age >= self._every and self._asking is None:
                 self._asked_at = time.monotonic()
                 self._asking = threading.Thread(target=self._ask, name="log-facts", daemon=True)
                 self._asking.start()
             asking = self._asking
-        if first and asking is not None:
+        if age >= OLD_SECONDS and asking is not None:
             asking.join(FIRST_SECONDS)
         with self._lock:
             return self._facts

@@ -210,7 +210,7 @@ function stated(cell, table) {
   cell.classList.add("state");
   setText(cell.children[0], table.state || "unknown");
   cell.children[0].dataset.tone = table.tone;
-  const remedy = table.remedy ? ` What to do: ${table.remedy}` : "";
+  const remedy = table.remedy ? `\nWhat to do: ${table.remedy}` : "";
   optional(cell.children[1], table.why && `${table.why}${remedy}`);
 }
 

@@ -23,7 +23,10 @@ MOST_ROWS = 200
 
 def needs_json(report: dict[str, Any], life: Liveness) -> dict[str, Any]:
     """Why somebody is needed, with what happened and what to do."""
-    found = needs(report, life)
+    # The last error may be that of a table, which is told with the table.
+    of_tables = {(one["error"] or "").partition(":")[0] for one in report["halted"].values()}
+    told = {f"an error is not resolved: {code}" for code in of_tables}
+    found = [need for need in needs(report, life) if need.text not in told]
     rest = len(found) - MOST_NEEDS
     return {
         "count": len(found),

@@ -18,9 +18,10 @@ MOST_ROWS = 200
 NOT_CAPTURED = "not captured"
 """The state of a table that the log has and the capture does not."""
 
-_TURNS = {**dict.fromkeys((state.replace("_", " ") for state in HALTED), 0), "scanning": 1, "paused": 2, "waiting": 3}
+_HALTED, _READ = 0, 1
+_TURNS = {**dict.fromkeys((state.replace("_", " ") for state in HALTED), _HALTED), "paused": 2, "waiting": 3}
 _OTHERS, _DONE, _NOT_CAPTURED = 4, 5, 6
-_TONES = {0: "bad", 1: "active", 5: "good"}
+_TONES = {_HALTED: "bad", _DONE: "good"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class TableRow:
         return {
             "name": self.name,
             "state": self.state,
-            "tone": _TONES.get(self.turn, "idle"),
+            "tone": "active" if self.state == "scanning" else _TONES.get(self.turn, "idle"),
             "why": self._why(),
             "events": f"{self.totals['events']:,}",
             "size": size(self.totals["bytes"]),
@@ -73,7 +74,7 @@ class TableRow:
         return {
             "rows": f"{done:,}" if whole or estimated is None else f"{done:,} of about {estimated:,}",
             "percent": percent if whole or done else 0.0 if estimated else None,
-            "rate": rows_per_second(self.figures.get("rows_per_second") or 0.0) if self.turn == 1 else "",
+            "rate": rows_per_second(self.figures.get("rows_per_second") or 0.0) if self.turn == _READ else "",
             "left": "" if left is None or whole else duration(left),
         }
 
@@ -94,8 +95,14 @@ def _row(name: str, figures: dict[str, Any] | None, totals: dict[str, int], know
     if figures is None:
         return TableRow(name, NOT_CAPTURED if known else "", _NOT_CAPTURED, {}, totals)
     state = state_in_words(figures) or ("" if "rows_done" in figures else "waiting")
-    turn = _DONE if figures.get("done") and state not in _TURNS else _TURNS.get(state, _OTHERS)
-    return TableRow(name, state, turn, figures, totals)
+    return TableRow(name, state, _turn(state, figures), figures, totals)
+
+
+def _turn(state: str, figures: dict[str, Any]) -> int:
+    # One that is read waits between two chunks, and is not to jump up and down.
+    if state == "scanning" or (state == "waiting" and figures.get("rows_done") and not figures.get("done")):
+        return _READ
+    return _DONE if figures.get("done") and state not in _TURNS else _TURNS.get(state, _OTHERS)
 
 
 def tables_json(rows: Iterable[TableRow], wanted: str) -> dict[str, Any]:

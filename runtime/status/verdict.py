@@ -50,7 +50,7 @@ def needs(report: dict[str, Any], life: Liveness) -> list[Need]:
     for name, one in report["rereads"].items():
         if one["put_off"]:
             resume = f"tidemark resume {file} --table {shlex.quote(name)}"
-            keep = f" If the rows are right as they are: {resume} --keep" if one["may_be_dropped"] else ""
+            keep = f"; if the rows are right as they are: {resume} --keep" if one["may_be_dropped"] else ""
             why = "; ".join(RereadCause.model_validate(cause).text for cause in one["causes"])
             lacking.append(Need(f"the reread of {name} waits", why, f"To begin it: {resume}{keep}"))
     for name, one in report["spark"].items():

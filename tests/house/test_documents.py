@@ -11,6 +11,7 @@ import typer
 from pydantic import BaseModel
 
 from tests.house.files import ROOT, blocks, repository_files, table_rows
+from tests.house.screenshots import LARGEST, PICTURES
 from tidemark.captures.contract.options import BackfillConfig
 from tidemark.captures.postgres.server.config import EndpointConfig, ResourceConfig
 from tidemark.protocol.capture_file import (
@@ -49,6 +50,12 @@ def test_links_lead_somewhere(page: Path) -> None:
         if not target.exists() or (anchor and anchor not in _anchors(target)):
             dead.append(link)
     assert dead == []
+
+
+def test_pictures_are_there_and_small() -> None:
+    shown = {name for page in DOCS.glob("*.md") for name in re.findall(r'(?:src|srcset)="([^"]+)"', page.read_text())}
+    assert shown == {path.name for path in DOCS.glob("*.png")} == {f"{name}.png" for name in PICTURES}
+    assert all((DOCS / name).stat().st_size < LARGEST for name in shown)
 
 
 def test_every_page_is_reached_from_the_readme() -> None:

@@ -185,7 +185,7 @@ def test_what_a_screen_reader_is_told(browser: Chromium, capture: ShownCapture) 
 
 def test_on_a_phone_nothing_scrolls_sideways(browser: Chromium, capture: ShownCapture) -> None:
     everything(capture)
-    for width in (320, 360, 700, 900, 1280):
+    for width in (320, 360, 700, 992, 993, 1216, 1280):
         browser.size(width, 740, phone=width < 400)
         opened(browser, capture)
         wait_for(browser, "nightly")

@@ -92,6 +92,24 @@ def test_tables_come_in_the_order_of_their_need(capture: ShownCapture) -> None:
     assert {"state": "done", "count": "2"} in said["counts"]
 
 
+def test_a_table_that_waits_between_two_chunks_stays_where_it_is(capture: ShownCapture) -> None:
+    tables = {
+        "public.a": {"rows_done": 0, "rows_estimated": 9, "state": "paused"},
+        "public.z": {"rows_done": 5, "rows_estimated": 9, "state": "waiting", "rows_per_second": 7.5},
+    }
+    capture.display.log(status_line(tables))
+    shown = [(row["name"], row["tone"], row["rate"]) for row in capture.asked()["tables"]["shown"]]
+    assert shown[1:4] == [("public.events", "active", "125/s"), ("public.z", "idle", "7.5/s"), ("public.a", "idle", "")]
+
+
+def test_an_error_of_a_table_is_told_once(capture: ShownCapture) -> None:
+    capture.display.notice("warning", "it is set aside", code="TM-PG-024")
+    assert capture.asked()["needs"]["count"] == 1
+    capture.display.notice("warning", "something else", code="TM-PG-001")
+    needs = [need["text"] for need in capture.asked()["needs"]["shown"]]
+    assert needs == ["an error is not resolved: TM-PG-001", "public.orders is set aside"]
+
+
 def test_tables_are_found_by_a_part_of_their_name_in_any_case(capture: ShownCapture) -> None:
     said = capture.asked(wanted="VENT")["tables"]
     assert [row["name"] for row in said["shown"]] == ["public.events"]
