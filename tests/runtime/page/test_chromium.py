@@ -8,10 +8,20 @@ from pathlib import Path
 import pytest
 
 from tests.runtime.page.seen import HEADINGS, LOW_CONTRAST, TIMERS, TOO_WIDE, UNNAMED_TABLES
-from tests.runtime.page.shown_capture import HOSTILE_SHOWN, TABLES, ShownCapture, keep_tables, shown, status_line
+from tests.runtime.page.shown_capture import (
+    HOSTILE_SHOWN,
+    TABLES,
+    ShownCapture,
+    captured,
+    keep_tables,
+    shown,
+    status_line,
+)
 from tests.servers.chromium import Chromium, chromium, no_chromium
 from tests.servers.deadline import wait_until
+from tidemark.protocol.capture_file import MetricsEntry, read_capture_file
 from tidemark.protocol.changelog.consumers import register
+from tidemark.runtime.page.serving import serve_materialize
 from tidemark.runtime.page.table_rows import MOST_ROWS
 
 TAB, ENTER = "\ue004", "\ue007"
@@ -235,6 +245,21 @@ def test_a_page_that_is_not_seen_asks_nothing(browser: Chromium, capture: ShownC
         wait_until(lambda: browser.run("return window.pending()") == 1, 30, "it asks again and again")
     finally:
         browser.command("Page.removeScriptToEvaluateOnNewDocument", **script)
+
+
+def test_the_page_of_materialize_has_its_own_sections(browser: Chromium, tmp_path: Path) -> None:
+    folder = captured(tmp_path)
+    keep_tables(folder)
+    entry = MetricsEntry(listen="127.0.0.1:0")
+    _, serving = serve_materialize(entry, read_capture_file(folder.file), folder.file)
+    with serving as port:
+        browser.open(f"http://127.0.0.1:{port}/")
+        wait_for(browser, "public.items", "#spark-rows")
+        assert not browser.sees("#tables") and not browser.sees("#skip-to-tables")
+        assert browser.text("#needs-list").startswith("public.items history is set aside by materialize")
+        assert "Furthest behind the log" in browser.text("#figures")
+        assert browser.run(TOO_WIDE) == [] and browser.run(LOW_CONTRAST)[1] == []
+        browser.open("about:blank")
 
 
 def test_nothing_moves_for_who_wants_that(browser: Chromium, capture: ShownCapture) -> None:
