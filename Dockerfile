@@ -8,7 +8,14 @@ RUN apt-get update \
 # The environment that is shipped has no pip in it; another one, which is not shipped, installs into it.
 RUN python3 -m venv --without-pip /opt/tidemark && python3 -m venv /opt/pip
 WORKDIR /src
-COPY . .
+# A connector image has no runtime and no Spark: tidemark/ then has a link to neither.
+COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY protocol protocol
+COPY backfill backfill
+COPY captures captures
+COPY connectors connectors
+COPY tidemark tidemark
+RUN rm tidemark/runtime tidemark/spark_sink
 ARG CONNECTOR=postgres
 ARG PIP_INDEX_URL
 ARG PIP_EXTRA_INDEX_URL

@@ -15,6 +15,8 @@ BENCHMARKS = $(basename $(notdir $(shell grep -ls '__name__ == "__main__"' bench
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 # What a package client inside an image build needs to know of this machine, where it is set.
 FORWARDED := DOCS_URL PIP_INDEX_URL PIP_EXTRA_INDEX_URL PIP_TRUSTED_HOST HTTP_PROXY HTTPS_PROXY NO_PROXY
+BUILD = export PIP_INDEX_URL="$${PIP_INDEX_URL:-$$("$(PYTHON)" -m pip config get global.index-url 2>/dev/null)}"; docker build
+FACTS = --build-arg VERSION=$(VERSION) $(foreach name,$(FORWARDED),$${$(name):+--build-arg $(name)})
 
 # Tests often wait for servers: four processes keep two cores busy. Six took 16:15 where four took 15:49.
 WORKERS := 4
@@ -24,7 +26,7 @@ check test test-fast soak bench demo: export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test test-fast test-newest soak check delta readers versitygw bench images constraints python java
+.PHONY: help setup demo test test-fast test-newest soak check delta readers versitygw bench images runtime-image constraints python java
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -82,6 +84,10 @@ bench: $(VENV)/.bench ## Run every benchmark, or one (NAME=postgres_log)
 
 images: $(CONNECTORS:%=image-%) ## Build the image of every connector
 
+runtime-image: ## Build the image that captures and keeps tables (EXTRAS=postgres,mysql: without Spark)
+	@$(BUILD) --tag tidemark/runtime$(if $(EXTRAS),-slim --build-arg EXTRAS=$(EXTRAS)) $(FACTS) \
+	  --file deploy/runtime/Dockerfile .
+
 constraints: setup ## Upgrade everything and rewrite constraints.txt
 	$(RUN) pip install --quiet --upgrade --upgrade-strategy eager --editable '.[dev,bench,readers]'
 	@{ grep '^#' constraints.txt; $(RUN) pip freeze --exclude-editable; } >$(VENV)/constraints.txt
@@ -125,6 +131,4 @@ java:
 	  echo "On Debian and Ubuntu: apt-get install openjdk-17-jre-headless; or set JAVA_HOME." >&2; exit 1; }
 
 image-%:
-	@export PIP_INDEX_URL="$${PIP_INDEX_URL:-$$("$(PYTHON)" -m pip config get global.index-url 2>/dev/null)}"; \
-	docker build --tag tidemark/$* --build-arg CONNECTOR=$* --build-arg VERSION=$(VERSION) \
-	  $(foreach name,$(FORWARDED),$${$(name):+--build-arg $(name)}) .
+	@$(BUILD) --tag tidemark/$* --build-arg CONNECTOR=$* $(FACTS) .

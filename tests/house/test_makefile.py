@@ -72,7 +72,7 @@ def test_a_benchmark_is_run_by_its_name_wherever_it_lies(clone: Path) -> None:
 def test_the_commands_of_the_documents_are_targets(clone: Path) -> None:
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
     named = {
-        name for page in pages for name in re.findall(r"(?:^\$ |`)make ([a-z]+)", page.read_text("utf-8"), re.MULTILINE)
+        name for page in pages for name in re.findall(r"(?:^\$ |`)make ([\w-]+)", page.read_text("utf-8"), re.MULTILINE)
     }
     assert {"setup", "demo", "test", "check", "images", "bench"} <= named
     for target in named:
