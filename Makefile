@@ -66,7 +66,7 @@ soak: setup ## Change tables at random while they are captured, for SOAK_SECONDS
 	  tests/runtime/changelog/test_segments.py tests/runtime/changelog/test_crash.py \
 	  tests/captures/engine/test_commands.py tests/captures/mysql/tables_that_change/test_grammar.py \
 	  tests/captures/postgres/tables_that_change/test_names_in_between.py \
-	  tests/captures/postgres/tables_that_change/test_followed_columns.py $(ARGS)
+	  tests/captures/postgres/tables_that_change/test_followed_columns.py tests/deploy $(ARGS)
 	TIDEMARK_TEST_ALL=1 $(RUN) pytest --numprocesses 2 --dist loadgroup -m drawn $(ARGS)
 
 check: setup ## Run ruff, mypy, the import contracts, and see that generated documents are up to date
