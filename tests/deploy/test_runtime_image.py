@@ -111,6 +111,8 @@ def test_a_capture_without_metrics_is_healthy_while_it_lives(database: Database,
     capture.write()
     with container(image, tmp_path, "capture", IN_FILE) as running:
         running.wait_for_health()
+        # Before it has begun a signal ends it with another status.
+        wait_until(lambda: capture.log.exists() and is_equal(capture), 60, "all is captured", every=0.5)
         assert running.stop() == INTERRUPTED, running.said
 
 
