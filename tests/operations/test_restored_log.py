@@ -14,6 +14,8 @@ from tests.warm_process import run_to_its_end
 from tests.workload.tables import Database, create_tables
 from tidemark.demo.processes import TIDEMARK
 
+pytestmark = pytest.mark.slow
+
 
 def restored(database: Database, folder: Path) -> Capture:
     """A capture with the copy. What it captured later is in no log any more."""
