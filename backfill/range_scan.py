@@ -25,6 +25,7 @@ class Range:
         file: The name of the table's file (a PostgreSQL relfilenode) in a scan by pages; None in one by key.
         inclusive: The row with the key ``cursor`` is read, too.
         asked: A command asked for these rows: if they cannot be read, the table has not failed.
+        compared: Its rows are compared with what consumers have, and are no events.
     """
 
     cursor: Key | None = None
@@ -33,6 +34,7 @@ class Range:
     file: str | None = None
     inclusive: bool = False
     asked: bool = False
+    compared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,7 @@ class ChunkPlan:
         until: As of ``Range``.
         where: As of ``Range``.
         physical: ``cursor`` and ``until`` are pages.
+        compared: As of ``Range``.
     """
 
     cursor: Key | None
@@ -54,6 +57,7 @@ class ChunkPlan:
     until: Key | None = None
     where: str | None = None
     physical: bool = False
+    compared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,10 +167,18 @@ class RangeScan:
         if self._chunk is not None or (self.finished and not self._rereads.idle):
             raise RuntimeError(f"table {self.table}: a chunk is in flight, or there is nothing to read")
         what = self.range
-        leased = self._rereads.lease(rereads)
+        leased = () if what.compared else self._rereads.lease(rereads)
         # Not through the reread list: an invalid key would fail every chunk of the table, and not only this range's.
         first = () if what.cursor is None or not what.inclusive else (what.cursor,)
-        plan = ChunkPlan(what.cursor, first + leased, not self.finished, what.until, what.where, what.file is not None)
+        plan = ChunkPlan(
+            what.cursor,
+            first + leased,
+            not self.finished,
+            what.until,
+            what.where,
+            physical=self.physical,
+            compared=what.compared,
+        )
         self._chunk = _InFlight(plan, position, Window(hidden.entries(), self._limits.window), leased)
         return plan
 
@@ -279,7 +291,7 @@ class RangeScan:
         such row to drop. In a physical scan this applies to every row with a partial event: the scan may not have
         reached the row's place in the snapshot yet, and may have passed its later place.
         """
-        if self._keyless:
+        if self._keyless or self.range.compared:
             return
         for key in window.partials() if self.physical else window.incomplete():
             self._rereads.request(key)
@@ -287,9 +299,10 @@ class RangeScan:
     def _remember(self, key: Key) -> bool:
         """Adds a dropped row to the reread list if the log gave only a part of it. False: cut the chunk there.
 
-        In a physical scan the log has added it already, and there is no page at which a cut chunk could resume.
+        In a physical scan the log has added it already, and there is no page at which a cut chunk could resume. A row
+        that is only compared need not come.
         """
-        return self.physical or self._rereads.remember(key)
+        return self.physical or self.range.compared or self._rereads.remember(key)
 
     def _settle_rereads(self, chunk: _InFlight, touched: TouchedKeys) -> bool:
         """Removes rows from the reread list that were emitted, deleted, or given completely by the log."""

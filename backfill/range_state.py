@@ -7,11 +7,12 @@
                 {"cursor": ["52"]}],                  up to the table's end
      "rereads": [["3"]],                              keys of rows to read again
      "overflows": 0,                                  times that too many of these caused a new scan of the table
+     "compared": {"cursor": ["9"], "compared": true}, the range whose rows are still to be compared, if there is one
      "done": false}
 
 A range may have a ``where``. A range that is scanned by pages has a ``file``, and pages for its cursor and until. A
 range that a command asked for is ``asked``, and ``inclusive`` while the row with its cursor must be read, too. A key is
-the list of its columns' texts. Every member is always present, so that a merge patch leaves none of an earlier state.
+the list of its columns' texts. Every member but ``compared`` is always present.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from tidemark.protocol.messages import Json, JsonObject
 ORDINARY_KEY = 46
 """Bytes in the state of a key of 40 bytes."""
 
-_MEMBERS = {"rows", "ranges", "rereads", "overflows", "done"}
+_MEMBERS = {"rows", "ranges", "rereads", "overflows", "compared", "done"}
 _MEMBERS_OF_A_SINGLE_SCAN = {"cursor", "scanned"}
-_MEMBERS_OF_A_RANGE = {"cursor", "until", "where", "file", "inclusive", "asked"}
+_MEMBERS_OF_A_RANGE = {"cursor", "until", "where", "file", "inclusive", "asked", "compared"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +43,14 @@ class TableState:
         ranges: The ranges still to be scanned.
         rereads: Keys of rows to read again.
         overflows: Times in a row that the table was scanned again because there were too many of these.
+        compared: The range whose rows are still to be compared; None without one.
     """
 
     rows: int
     ranges: tuple[Range, ...]
     rereads: tuple[Key, ...]
     overflows: int
+    compared: Range | None = None
 
     @classmethod
     def parse(cls, table: str, state: Json) -> Self | None:
@@ -75,7 +78,8 @@ class TableState:
         if "ranges" in state:
             ranges = tuple(map(_range, _list(state["ranges"])))
         rereads = tuple(map(_key, _list(state.get("rereads", []))))
-        return cls(_count(state.get("rows", 0)), ranges, rereads, _count(state.get("overflows", 0)))
+        compared = None if state.get("compared") is None else _range(state["compared"])
+        return cls(_count(state.get("rows", 0)), ranges, rereads, _count(state.get("overflows", 0)), compared)
 
     def to_json(self) -> JsonObject:
         return {
@@ -83,6 +87,7 @@ class TableState:
             "ranges": [_range_json(each) for each in self.ranges],
             "rereads": [key_texts(key) for key in self.rereads],
             "overflows": self.overflows,
+            **({} if self.compared is None else {"compared": _range_json(self.compared)}),
             "done": not self.ranges and not self.rereads,
         }
 
@@ -100,6 +105,7 @@ def _range_json(what: Range) -> JsonObject:
         "file": what.file,
         "inclusive": what.inclusive or None,
         "asked": what.asked or None,
+        "compared": what.compared or None,
     }
     return {name: value for name, value in members.items() if value is not None}
 
@@ -113,6 +119,7 @@ def _range(value: Json) -> Range:
         _optional_text(members.get("file")),
         _boolean(members.get("inclusive", False)),
         _boolean(members.get("asked", False)),
+        _boolean(members.get("compared", False)),
     )
 
 

@@ -68,6 +68,7 @@ class TableRanges:
         self._rereads = RereadList(self._overflow, limits)
         self._rereader = self._scan(Range(), finished=True)
         self._scans = [self._scan(self._whole())]
+        self._comparison: RangeScan | None = None
 
     @classmethod
     def from_state(
@@ -95,6 +96,7 @@ class TableRanges:
             return ranges
         ranges._rows, ranges._overflows = stored.rows, stored.overflows
         ranges._scans = [ranges._scan(each) for each in stored.ranges]
+        ranges._comparison = None if stored.compared is None else ranges._scan(stored.compared)
         for key in stored.rereads:
             ranges._rereads.request(key)
         return ranges
@@ -109,7 +111,8 @@ class TableRanges:
         if not self._rereads.fits:
             return TableState(0, (Range(),), (), self._overflows + 1).to_json()
         unfinished = tuple(scan.range for scan in self._scans if not scan.finished)
-        return TableState(self.rows, unfinished, tuple(self._rereads), self._overflows).to_json()
+        compared = self._comparison.range if self._comparison is not None and self.compares else None
+        return TableState(self.rows, unfinished, tuple(self._rereads), self._overflows, compared).to_json()
 
     @property
     def done(self) -> bool:
@@ -121,6 +124,11 @@ class TableRanges:
         """Whether every scan is finished; some rows may still have to be read again by their keys."""
         # Asked of every table in every step of an engine: a generator would take twice as long.
         return all(map(_FINISHED, self._scans))
+
+    @property
+    def compares(self) -> bool:
+        """Whether a scan is unfinished whose rows are compared."""
+        return self._comparison is not None and not self._comparison.finished
 
     @property
     def by_pages(self) -> bool:
@@ -149,7 +157,10 @@ class TableRanges:
         )
 
     def idle(self) -> list[RangeScan]:
-        """The scans that may start a chunk now: first those that a command asked for, then the others in order."""
+        """The scans that may start a chunk now.
+
+        First those that a command asked for, then the others in order, then the one whose rows are compared.
+        """
         self._prune()
         if self.failure is not None:
             return []
@@ -157,7 +168,10 @@ class TableRanges:
         if unfinished:
             idle = [scan for scan in unfinished if not scan.in_flight]
             return sorted(idle, key=lambda scan: not scan.range.asked)
-        return [self._rereader] if self._rereads.idle and not self._rereader.in_flight else []
+        if self._rereads.idle and not self._rereader.in_flight:
+            return [self._rereader]
+        compares = self._comparison is not None and self.compares and not self._comparison.in_flight
+        return [self._comparison] if compares and self._comparison is not None else []
 
     # Steering.
 
@@ -217,6 +231,21 @@ class TableRanges:
         self._scans.append(scan)
         return scan
 
+    def compare(self) -> None:
+        """Scans all rows once more, by key, so that they can be compared with what consumers have.
+
+        It ends with ``restart``, and whenever the table is scanned again: see ``compares``.
+        """
+        if self._keyless:
+            raise ValueError(f"table {self.table}: rows without a key cannot be compared")
+        self.end_comparison()
+        self._comparison = self._scan(Range(asked=True, compared=True))
+
+    def end_comparison(self) -> None:
+        """Discards the scan whose rows are compared, and its chunk."""
+        if self._comparison is not None:
+            self._comparison.cancel()
+
     def restart(self, pages: Pages | None = None) -> None:
         """Scans the whole table again: on request, or because its identity, key or file changed.
 
@@ -236,7 +265,7 @@ class TableRanges:
 
     def abandon(self) -> None:
         """Discards all chunks in flight: they are read again later."""
-        for scan in (*self._scans, self._rereader):
+        for scan in self._all():
             scan.abandon()
 
     # Events of the log.
@@ -245,7 +274,7 @@ class TableRanges:
         """The log touched these rows: those of a whole transaction, or of its events so far."""
         for window in self._windows():
             window.observe_all(touched)
-        if self._keyless or not self._begun:
+        if self._keyless or not self._begun or (self._comparison is not None and self.done):
             return
         if touched.incomplete_forgotten or (touched.partial_forgotten and self._may_move):
             self._overflow()
@@ -270,8 +299,12 @@ class TableRanges:
 
     def _windows(self) -> list[Window]:
         """The windows of all chunks in flight."""
-        windows = (scan.window for scan in (*self._scans, self._rereader))
+        windows = (scan.window for scan in self._all())
         return [window for window in windows if window is not None]
+
+    def _all(self) -> list[RangeScan]:
+        others = [] if self._comparison is None else [self._comparison]
+        return [*self._scans, self._rereader, *others]
 
     # The rules.
 
@@ -309,7 +342,7 @@ class TableRanges:
         self._begin(Range())
 
     def _begin(self, whole: Range) -> None:
-        for scan in (*self._scans, self._rereader):
+        for scan in self._all():
             scan.cancel()
         self._rows = 0
         self._rereads.clear()
@@ -355,3 +388,5 @@ class TableRanges:
         self._scans = left
         if not left and not self._rereads:
             self._overflows = 0
+        if self._comparison is not None and self._comparison.finished and not self._comparison.in_flight:
+            self._comparison = None

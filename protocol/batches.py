@@ -46,11 +46,12 @@ class Part(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
     Attributes:
         rows: Of its stream.
         bytes: Of its stream.
+        kind: ``chunk``: rows of a backfill; ``log``; ``verify``: rows that are compared, as of a chunk.
         skip: Of a chunk: rows that are no events, counted from 0, in ascending order.
     """
 
     binding: Count
-    kind: Literal["chunk", "log"]
+    kind: Literal["chunk", "log", "verify"]
     rows: Count
     bytes: Count
     meta: Meta = Meta()
@@ -61,7 +62,7 @@ class CapturedBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the line announces.
 
     Attributes:
-        events: How many its parts have together.
+        events: How many its parts have together; those of a verification count as events here.
         bytes: How many follow the line.
         parts: In the order of their streams.
     """
@@ -101,7 +102,7 @@ def read_batch_line(line: bytes) -> CapturedBatch:
     if sum(part.rows - len(part.skip) for part in batch.parts) != batch.events:
         raise broken("its parts do not have the events that it announces")
     for part in batch.parts:
-        if part.kind == "chunk" and (len(batch.parts) > 1 or part.meta.place is None):
+        if part.kind != "log" and (len(batch.parts) > 1 or part.meta.place is None):
             raise broken("a chunk is a batch of its own, and has a place")
         if part.kind == "log" and part.skip:
             raise broken("no event of a log is left out")

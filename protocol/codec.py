@@ -39,6 +39,11 @@ def captured_prefix(binding: int) -> bytes:
     return b'{"captured":{"binding":%d,"doc":' % binding
 
 
+def verified_prefix(binding: int) -> bytes:
+    """The bytes of a ``verified`` line before the document: a row that is compared, and is no event."""
+    return b'{"verified":{"binding":%d,"doc":' % binding
+
+
 def encode(message: Message) -> bytes:
     """One line, newline included. An absent part is left out; nothing outside the protocol is written."""
     # Only the top level: nulls deeper down belong to raw JSON (in a state patch they remove a member).

@@ -5,14 +5,15 @@ A session is newline-delimited JSON. Each line is an object with exactly one key
 ========  ==================================================================================================
 requests  ``spec`` ``discover`` ``validate`` ``apply`` ``open`` ``acknowledge`` ``control``
 responses ``spec`` ``discovered`` ``validated`` ``applied`` ``opened`` ``captured`` ``sourcedSchema`` ``checkpoint``
-          ``backfillBegin`` ``backfillComplete``
+          ``backfillBegin`` ``backfillComplete`` ``verified`` ``verifyBegin`` ``verifyChunk`` ``verifyEnd``
 ========  ==================================================================================================
 
 ``tidemark.protocol.fields`` reads leniently: every spelling of a field (``documentSchema``, ``document_schema``, and
 the proto's own ``document_schema_json``), unknown fields, ``$internal`` beside the message, and omitted zero values of
 proto3 are accepted. Writing is strict: camelCase, no field outside the protocol. ``control`` is not Flow's: a connector
-that takes it announces so on stderr (``tidemark.protocol.logs.CONTROL``), and only then is it sent any.
-``captured`` is not here: it never becomes an object (see ``tidemark.protocol.codec``).
+that takes it announces so on stderr (``tidemark.protocol.logs.CONTROL``), and only then is it sent any. ``verified``
+and those that begin with ``verify`` are not Flow's either: they come only after a ``control`` that asks for them.
+``captured`` and ``verified`` are not here: they never become objects (see ``tidemark.protocol.codec``).
 """
 
 from __future__ import annotations
@@ -232,6 +233,7 @@ class Action(StrEnum):
     RESUME = "resume"
     BACKFILL = "backfill"
     PRIORITY = "priority"
+    VERIFY = "verify"
 
 
 class Control(Message, frozen=True, omit_defaults=True):
@@ -251,6 +253,7 @@ class Control(Message, frozen=True, omit_defaults=True):
         truncate: With ``backfill`` of all rows: the table is emptied downstream first.
         deferrable: With ``backfill``: no person has asked for it. A connector that puts rereads off puts this off, too.
         keep: With ``resume``: drops rereads that are put off; the rows downstream stay as they are.
+        share: With ``verify``: the most of the time that reading may take, from 0 to 1.
     """
 
     kind: ClassVar[str] = "control"
@@ -264,6 +267,7 @@ class Control(Message, frozen=True, omit_defaults=True):
     truncate: bool = False
     deferrable: bool = False
     keep: bool = False
+    share: Annotated[float, Meta(gt=0, le=1)] = 1.0
 
 
 # Responses.
@@ -347,6 +351,59 @@ class BackfillComplete(Message, frozen=True):
     binding: Count = 0
 
 
+class VerifyBegin(Message, frozen=True):
+    """All rows of a binding are read once more from here on, to be compared. Pending until the next checkpoint.
+
+    Every event that comes later touches the rows as they are read, and no earlier one is still to take effect at the
+    source. Sent again with the same ``run``, it replaces what came before.
+
+    Attributes:
+        run: The sequence of the ``control`` that asked for it.
+    """
+
+    kind: ClassVar[str] = "verifyBegin"
+    binding: Count = 0
+    run: int = 0
+
+
+class VerifyChunk(Message, frozen=True):
+    """The rows of a binding that came since the last one are what all events so far give.
+
+    They came as ``verified``, or as a batch of columns. Pending until the next checkpoint.
+
+    Attributes:
+        run: As in ``verifyBegin``.
+        number: From 1 on. One that comes again replaces the one before it.
+        rows: How many came.
+    """
+
+    kind: ClassVar[str] = "verifyChunk"
+    binding: Count = 0
+    run: int = 0
+    number: int = 0
+    rows: int = 0
+
+
+class VerifyEnd(Message, frozen=True):
+    """All rows of a binding have come since ``verifyBegin``. Pending until the next checkpoint.
+
+    Attributes:
+        run: As in ``verifyBegin``, which may have been left out if there is a ``why``.
+        chunks: How many there are; those with greater numbers are void.
+        rows: How many they brought.
+        why: Why not all rows have come, for people; absent if they have.
+        covered: The table can be verified at all, at another time if there is a ``why``.
+    """
+
+    kind: ClassVar[str] = "verifyEnd"
+    binding: Count = 0
+    run: int = 0
+    chunks: int = 0
+    rows: int = 0
+    why: str | None = None
+    covered: bool = True
+
+
 Request = Spec | Discover | Validate | Apply | Open | Acknowledge | Control
 Response = (
     SpecResponse
@@ -358,6 +415,9 @@ Response = (
     | Checkpoint
     | BackfillBegin
     | BackfillComplete
+    | VerifyBegin
+    | VerifyChunk
+    | VerifyEnd
 )
 
 REQUESTS: dict[str, type[Message]] = {message.kind: message for message in get_args(Request)}

@@ -28,6 +28,7 @@ from tidemark.runtime.commands.remove import remove
 from tidemark.runtime.commands.status import status
 from tidemark.runtime.commands.steer import backfill, pause, priority, resume
 from tidemark.runtime.commands.tail import tail
+from tidemark.runtime.commands.verify import verify
 from tidemark.runtime.progress.failures import failure_of, status_of
 
 INTERRUPTED = 130
@@ -86,6 +87,7 @@ app.command(rich_help_panel="Steer")(priority)
 app.command(rich_help_panel="Steer")(remove)
 app.command(rich_help_panel="Look")(status)
 app.command(rich_help_panel="Look")(doctor)
+app.command(rich_help_panel="Look")(verify)
 app.command(rich_help_panel="Look")(tail)
 app.add_typer(log_commands, name="log", rich_help_panel="Look")
 

@@ -181,6 +181,12 @@ CODES = (
         "Start it again. Or remove it, if it is gone for good: tidemark log consumers FILE --remove NAME. Until then a log "
         "with the entry retain keeps all events that it has not read.",
     ),
+    retry(
+        "TM-RUN-029",
+        "The capture does not run",
+        "Its rows are read by the running capture: start tidemark capture FILE, and give the command again. It continues "
+        "where it was.",
+    ),
     manual(
         "TM-LOG-005",
         "The log belongs to another capture",

@@ -6,13 +6,14 @@ Rows are ready to be written as captured lines (``Rows``), or as a batch of colu
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
-from typing import Protocol, overload
+from typing import Literal, Protocol, overload
 
 from tidemark.backfill.keys import Key
 from tidemark.protocol.batches import Meta, Part, batch_line
+from tidemark.protocol.codec import captured_prefix, verified_prefix
 
 KEY_MARK = b"\xff"
 """Separates packed keys, which are UTF-8."""
@@ -118,11 +119,18 @@ class ChunkHead:
         binding: The table's.
         line: The text of a captured line before the number of its row.
         place: A row's number between these two texts is the JSON of the member that orders events.
+        kind: Of the parts of batches.
     """
 
     binding: int
     line: bytes
     place: tuple[str, str]
+    kind: Literal["chunk", "verify"] = "chunk"
+
+    def verified(self) -> ChunkHead:
+        """The head of rows that are compared, and are no events."""
+        line = verified_prefix(self.binding) + self.line.removeprefix(captured_prefix(self.binding))
+        return replace(self, line=line, kind="verify")
 
 
 class ReadRows(Protocol):
@@ -194,7 +202,9 @@ class ColumnRows:
         if len(skip) == len(self):
             return
         meta = Meta(place=head.place)
-        yield batch_line([Part(head.binding, "chunk", len(self), self.size, meta, skip)], events=len(self) - len(skip))
+        yield batch_line(
+            [Part(head.binding, head.kind, len(self), self.size, meta, skip)], events=len(self) - len(skip)
+        )
         yield self.stream
 
 

@@ -45,6 +45,7 @@ class Commands:
             Action.RESUME: self._resume,
             Action.PRIORITY: self._priority,
             Action.BACKFILL: self._backfill,
+            Action.VERIFY: self._verify,
         }
         self.handled = handled
 
@@ -150,6 +151,10 @@ class Commands:
                 self._backfills.emptied.add(backfill.table.binding)
             else:
                 self._backfills.read_again(backfill)
+
+    def _verify(self, command: Control, tables: list[TableBackfill]) -> None:
+        for backfill in tables:
+            self._backfills.verifications.ask(backfill, command.sequence, command.share)
 
     def _scan_part(self, command: Control, tables: list[TableBackfill]) -> None:
         """Reads some rows again. A running scan of the whole table continues beside it."""

@@ -168,6 +168,8 @@ class Capture:
             self._announcements.ends()
             if self._checkpoints.due(self._position, drained=batch.drained):
                 self._checkpoint()
+            # Now it is known best what is visible.
+            self._checkpoints.changed |= self._backfills.verifications.attend(self._checkpoints.write_piece)
             self._backfills.start(self._position)
         self._life.ask(log, waits=self._backfills.waiting or self._stop_at is not None)
         self._status.report(self._position, log, drained=batch.drained)

@@ -15,6 +15,7 @@ from tidemark.captures.contract.log import Transaction
 from tidemark.captures.contract.source import OpenedTable, Source
 from tidemark.captures.contract.table_events import BadValuesCounted, ColumnsChanged, RowEvent, RowPartlyKnown, WentAway
 from tidemark.captures.readers.reader_pool import ChunkFailure, ChunkPutOff, ReaderPool
+from tidemark.captures.scheduling.backoff import HELD_SECONDS
 from tidemark.captures.scheduling.chunk_failures import Failures, leave_alone
 from tidemark.captures.scheduling.range_splitting import RangeSplitter
 from tidemark.captures.scheduling.reread_record import end
@@ -22,15 +23,13 @@ from tidemark.captures.scheduling.small_tables import SMALL_ROWS, read_together,
 from tidemark.captures.scheduling.state import CaptureState
 from tidemark.captures.scheduling.table_backfill import Flight, TableBackfill, opened, pages_of
 from tidemark.captures.scheduling.throttle import Throttle
+from tidemark.captures.scheduling.verifications import Verifications
 from tidemark.protocol.errors import TidemarkError
 
 logger = logging.getLogger(__name__)
 
 FLIGHTS = 2
 """Chunks for each reader, read or being read: while the log is far behind, no more are kept in memory."""
-
-HELD_SECONDS = 0.1
-"""Wait before a chunk is tried again whose snapshot could not be used."""
 
 BARRIER_SECONDS = 1.0
 """How often it is asked whether the transactions are over that a table waits for."""
@@ -48,7 +47,8 @@ class Backfills:
         hidden: Transactions that were emitted and that snapshots may not see yet.
         hidden_until: A barrier behind which those of an earlier session are visible too: no chunk is started before.
         emptied: Bindings that must be emptied downstream before their backfill goes on.
-        unfinished: Backfills that are not done, as ``look`` found them last.
+        verifications: Of tables of which all rows are read once more, to be compared.
+        unfinished: Tables of which rows are to be read, as ``look`` found them last.
     """
 
     def __init__(self, source: Source, state: CaptureState, readers: ReaderPool, clock: Callable[[], float]) -> None:
@@ -80,6 +80,7 @@ class Backfills:
         for backfill in self.tables:
             if not (backfill.from_scratch or backfill.left_out):
                 self._await_snapshot(backfill)
+        self.verifications = Verifications(self.tables, lambda: self.hidden)
         self.latest = list(source.tables)
         self.emptied = {backfill.table.binding for backfill in self.tables if backfill.from_scratch}
         self.look()
@@ -88,7 +89,7 @@ class Backfills:
 
     def look(self) -> None:
         """Finds what is unfinished, before each step of the engine: there may be thousands of tables."""
-        self.unfinished = [b for b in self.tables if not b.done and not b.left_out]
+        self.unfinished = [b for b in self.tables if b.to_read and not b.left_out]
 
     @property
     def done(self) -> bool:
@@ -97,7 +98,7 @@ class Backfills:
     @property
     def finished(self) -> bool:
         """All is done that can be."""
-        return all(b.failed for b in self.unfinished)
+        return all(b.failed or b.done for b in self.unfinished)
 
     @property
     def scanned(self) -> bool:
@@ -213,33 +214,24 @@ class Backfills:
         for backfill, chunk, emission in ready:
             backfill.flights = [flight for flight in backfill.flights if flight.chunk is not chunk]
             self.throttle.spend(len(chunk.rows) + len(chunk.rereads), chunk.rows.size + chunk.rereads.size)
-            backfill.emitted += len(chunk.rows) + len(chunk.rereads)
-            backfill.bytes += chunk.rows.size + chunk.rereads.size
-            if backfill.reread is not None:
-                backfill.reread.bytes_done += chunk.rows.size + chunk.rereads.size
-            backfill.seconds += chunk.seconds
-            backfill.bad.update(chunk.bad)
-            backfill.apart.add(chunk.apart)
-            backfill.reread_size.measured(len(chunk.rereads), 0.0, size=chunk.rereads.size)
-            if emission.progressed:
-                backfill.size.measured(
-                    max(chunk.scanned, len(chunk.rows)), chunk.seconds, found=len(chunk.rows), size=chunk.rows.size
-                )
-            else:
-                # What the log touches all the time does not come through now: give it a moment.
-                backfill.size.failed()
-                backfill.not_before = self._clock() + HELD_SECONDS
+            if chunk.request.plan.compared:
+                self.verifications.brought(backfill, chunk, emission, self._clock())
+                continue
+            backfill.brought(chunk, progressed=emission.progressed, now=self._clock())
         if ready:
             self.start(position)  # The server is not idle while these rows go down the pipe.
         for backfill, chunk, emission in ready:
             head = self._source.chunk_head(backfill.table.binding, position)
+            if chunk.request.plan.compared:
+                self.verifications.write(backfill, chunk, emission, head, write)
+                continue
             again = [slice(index, index + 1) for index in emission.keep_rereads]
             for piece in chain(chunk.rereads.messages(head, again), chunk.rows.messages(head, emission.keep)):
                 write(piece)
         for backfill, chunk, _ in ready:
             if backfill.reread is not None and backfill.done:
                 end(backfill.reread)
-            if chunk.request.plan.scan and backfill.done:
+            if chunk.request.plan.scan and not chunk.request.plan.compared and backfill.done:
                 if backfill.table.counted:
                     self._source.end_snapshot(backfill.table.binding)
                 logger.info("the backfill of %s is complete", backfill.table.name, extra={"rows": backfill.ranges.rows})

@@ -7,6 +7,9 @@ from tenacity import RetryCallState, Retrying, wait_exponential, wait_random_exp
 FIRST_SECONDS = 0.5
 LONGEST_SECONDS = 30.0
 
+HELD_SECONDS = 0.1
+"""Wait before a chunk is tried again that was of no use, though nothing is wrong with it."""
+
 _HALF = {"multiplier": FIRST_SECONDS / 2, "max": LONGEST_SECONDS / 2}
 _WAIT = wait_exponential(**_HALF) + wait_random_exponential(**_HALF)
 """The wait doubles with each failure. Half of it is random, so that many captures do not reconnect at once."""

@@ -116,7 +116,11 @@ def _give_up(backfill: TableBackfill, scan: RangeScan, error: TidemarkError) -> 
         backfill.table.name,
         extra={"code": error.code},
     )
-    backfill.dropped, backfill.error = str(error)[:TEXT_LENGTH], None
+    text, backfill.error = str(error)[:TEXT_LENGTH], None
+    if scan.range.compared and backfill.verification is not None:
+        backfill.verification.failure = text
+    else:
+        backfill.dropped = text
     scan.cancel()
     backfill.take_up()
 

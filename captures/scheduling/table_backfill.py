@@ -16,7 +16,7 @@ from tidemark.captures.contract import causes
 from tidemark.captures.contract.chunk import Barrier, Chunk, ChunkRequest
 from tidemark.captures.contract.options import BackfillConfig
 from tidemark.captures.contract.source import OpenedTable
-from tidemark.captures.scheduling.backoff import Backoff
+from tidemark.captures.scheduling.backoff import HELD_SECONDS, Backoff
 from tidemark.captures.scheduling.kept_apart import KeptApart
 from tidemark.captures.scheduling.reread_record import joined
 from tidemark.captures.scheduling.table_states import (
@@ -30,6 +30,7 @@ from tidemark.captures.scheduling.table_states import (
     opened_state,
     was_replaced,
 )
+from tidemark.captures.scheduling.verification import Verification
 from tidemark.protocol.errors import SourceError, TidemarkError
 from tidemark.protocol.log_lines import Reread
 from tidemark.protocol.messages import JsonObject
@@ -81,6 +82,7 @@ class TableBackfill:
         reread: Why its rows are or were read again, the last time; None where nothing has happened to it.
         bad: How many bad values there were since the table was read from the start, by the policy that was followed.
         apart: The rows of which an event is kept apart for them.
+        verification: Its rows are to be read once more, to be compared.
     """
 
     table: OpenedTable
@@ -109,11 +111,17 @@ class TableBackfill:
     reread: Reread | None = None
     bad: Counter[str] = field(default_factory=Counter)
     apart: KeptApart = field(default_factory=KeptApart)
+    verification: Verification | None = None
     backoff: Backoff = field(default_factory=Backoff)
 
     @property
     def done(self) -> bool:
         return self.ranges.done
+
+    @property
+    def to_read(self) -> bool:
+        """Whether rows are to be read: for its backfill, or to be compared."""
+        return not self.done or self.ranges.compares
 
     @property
     def left_out(self) -> bool:
@@ -123,12 +131,12 @@ class TableBackfill:
     @property
     def wanted(self) -> bool:
         """Whether its chunks are to be started, now or later."""
-        return not self.done and not self.paused and self.failed is None and isinstance(self.capture, Captured)
+        return self.to_read and not self.paused and self.failed is None and isinstance(self.capture, Captured)
 
     @property
-    def turn(self) -> tuple[int, int, int]:
-        """The least comes next: by priority, then by readers it has, then by how long ago it was served."""
-        return -self.priority, len(self.flights), self.served
+    def turn(self) -> tuple[bool, int, int, int]:
+        """The least comes next: backfills before what is compared, by priority, by readers, by how long ago."""
+        return self.done, -self.priority, len(self.flights), self.served
 
     @property
     def row_bytes(self) -> float:
@@ -174,6 +182,29 @@ class TableBackfill:
         """A chunk was read."""
         self.error = None
         self.backoff.reset()
+
+    def brought(self, chunk: Chunk, *, progressed: bool, now: float) -> None:
+        """A chunk is about to be emitted: counts what it brought, and finds the size of the next one."""
+        size = chunk.rows.size + chunk.rereads.size
+        self.emitted += len(chunk.rows) + len(chunk.rereads)
+        self.bytes += size
+        if self.reread is not None:
+            self.reread.bytes_done += size
+        self.seconds += chunk.seconds
+        self.bad.update(chunk.bad)
+        self.apart.add(chunk.apart)
+        self.reread_size.measured(len(chunk.rereads), 0.0, size=chunk.rereads.size)
+        self.measured(chunk, progressed=progressed, now=now)
+
+    def measured(self, chunk: Chunk, *, progressed: bool, now: float) -> None:
+        """Finds the size of the next chunk."""
+        if progressed:
+            rows = max(chunk.scanned, len(chunk.rows))
+            self.size.measured(rows, chunk.seconds, found=len(chunk.rows), size=chunk.rows.size)
+        else:
+            # What the log touches all the time does not come through now: give it a moment.
+            self.size.failed()
+            self.not_before = now + HELD_SECONDS
 
     def partly_known(self, key: Key, *, kept_apart: bool) -> None:
         """The log has an event of a row that is kept apart, or that lacks columns: see ``RowPartlyKnown``."""
@@ -276,6 +307,8 @@ class TableBackfill:
             state["dropped"] = self.dropped
         if self.reread is not None:
             state["reread"] = self.reread.model_dump(exclude_defaults=True)
+        if self.verification is not None:
+            state["verification"] = self.verification.to_state()
         return state
 
 
@@ -310,6 +343,7 @@ def opened(
         backfill.paused = bool(stored.get("paused"))
         backfill.begun = bool(stored.get("begun"))
         backfill.dropped = str(stored.get("dropped") or "")
+        backfill.verification = Verification.of_state(stored.get("verification"))
         backfill.reread = None if stored.get("reread") is None else Reread.model_validate(stored["reread"])
         given, configured = stored.get("priority") or (table.priority, table.priority)
         if configured == table.priority:  # Otherwise it was configured after the command, which is the newer wish.

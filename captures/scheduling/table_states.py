@@ -22,7 +22,7 @@ TEXT_LENGTH = 500
 """The most characters of an error's message in the state, which must stay small."""
 
 
-_APART = ("begun", "paused", "priority", "dropped", "reread")
+_APART = ("begun", "paused", "priority", "dropped", "reread", "verification")
 """Members of a binding's state that do not depend on whether it is captured."""
 
 

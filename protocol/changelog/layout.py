@@ -85,6 +85,11 @@ def commit_names(names: Iterable[str]) -> list[str]:
     return list(filter(_COMMIT.fullmatch, names))
 
 
+def collection_folder(collection: str) -> str:
+    """A collection's folder, relative to one that has the folders of all. Different collections have different ones."""
+    return "/".join(map(_folder, collection.split("/")))
+
+
 def segment_path(collection: str, commit: int, epoch: int, index: int, joined: str = "") -> str:
     """Where a segment lies, relative to the log. The epoch keeps two writers of one commit number apart.
 
@@ -93,8 +98,7 @@ def segment_path(collection: str, commit: int, epoch: int, index: int, joined: s
     Different collections have different folders on a file system that tells case apart, whatever characters their
     names hold, and no folder lies outside ``data``.
     """
-    folder = "/".join(map(_folder, collection.split("/")))
-    return f"{DATA}/{folder}/{commit:020d}-{epoch}-{joined}{index}.parquet"
+    return f"{DATA}/{collection_folder(collection)}/{commit:020d}-{epoch}-{joined}{index}.parquet"
 
 
 def segment_origin(name: str) -> tuple[int, int] | None:

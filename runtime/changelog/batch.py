@@ -134,6 +134,7 @@ class Batch:
 
     Attributes:
         number: The number of its commit.
+        epoch: The writer's.
         first_offset: The offset of its first event.
         events: The number of its events.
         bytes: The bytes of its documents.
@@ -152,7 +153,7 @@ class Batch:
         self.bytes = 0
         self.discarded = self.kept = False
         self._store = store
-        self._epoch = epoch
+        self.epoch = epoch
         self._sealed = False
         self._failed = False
         self._threads = threads
@@ -330,7 +331,7 @@ class Batch:
         # No folder is created in place of a log that disappeared: its volume may not be mounted.
         if self._store.directory is not None and not self._store.exists(layout.HEADER):
             raise disappeared(self._store)
-        path = layout.segment_path(name, self.number, self._epoch, len(self._begun))
+        path = layout.segment_path(name, self.number, self.epoch, len(self._begun))
         segment = SegmentWriter(
             self._store,
             path,

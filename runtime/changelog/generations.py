@@ -37,6 +37,11 @@ class CollectionGenerations:
         """Whether the collection has no event."""
         return self._newest is None
 
+    @property
+    def newest(self) -> int:
+        """The number of the newest generation; 1 before the first event."""
+        return 1 if self._newest is None else self._newest.number
+
     def filled(self, schema: TableSchema) -> TableSchema:
         """A schema whose columns have the fills that were stated when each first came in the generation."""
         known = identities([*self._schemas, schema])[
@@ -67,7 +72,7 @@ class CollectionGenerations:
             return None
         # In the order of the log, where a schema that is used again is the newest.
         self._schemas = [*(known for known in self._schemas if known != schema), schema]
-        return 1 if self._newest is None else self._newest.number
+        return self.newest
 
     def begin(self, schema: TableSchema, offset: int, said: str | None = None) -> Generation:
         """A new generation from this offset on, as the table has this schema. It is not whole.

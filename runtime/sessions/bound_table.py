@@ -39,6 +39,11 @@ class BoundTable:
         """Why its documents belong to no generation; empty while they belong to one."""
         return self._generations.departed
 
+    @property
+    def generation(self) -> int | None:
+        """The number of the newest generation; None if documents belong to none."""
+        return None if self.departed else self._generations.newest
+
     def learn(self, said: JsonObject) -> None:
         """Takes a schema of documents: a whole one, or a part."""
         whole = said.get(COMPLETE) is True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Self
 
@@ -33,14 +34,21 @@ class Committer:
         """Whether a commit was started whose result was not taken."""
         return self._future is not None
 
-    def start(self, batch: Batch, state: JsonObject, checkpoints: int) -> None:
-        """Starts a commit. Not while another is in flight."""
+    def start(
+        self, batch: Batch, state: JsonObject, checkpoints: int, before: Callable[[], None] = lambda: None
+    ) -> None:
+        """Starts a commit. Not while another is in flight.
+
+        Args:
+            before: Called first, in the same thread. What it raises is the error of the commit.
+        """
         if self._future is not None:
             raise RuntimeError("a commit is already in flight")
-        self._future = self._executor.submit(self._commit, batch, state, checkpoints)
+        self._future = self._executor.submit(self._commit, batch, state, checkpoints, before)
         self._future.add_done_callback(lambda _: os.write(self._write, b"\0"))
 
-    def _commit(self, batch: Batch, state: JsonObject, checkpoints: int) -> Commit:
+    def _commit(self, batch: Batch, state: JsonObject, checkpoints: int, before: Callable[[], None]) -> Commit:
+        before()
         begun = time.monotonic()
         commit = self._writer.commit(batch, state, checkpoints)
         self.seconds = time.monotonic() - begun

@@ -24,6 +24,9 @@ from tidemark.protocol.messages import (
     Opened,
     Response,
     SourcedSchema,
+    VerifyBegin,
+    VerifyChunk,
+    VerifyEnd,
 )
 from tidemark.protocol.state import merge_patch
 from tidemark.runtime.changelog.batch import Batch, BoundCollection
@@ -40,6 +43,7 @@ from tidemark.runtime.sessions.interruption import Interruption
 from tidemark.runtime.sessions.output_cutter import ColumnBatch, OutputCutter
 from tidemark.runtime.steering.capture_file_watch import CaptureFileWatch
 from tidemark.runtime.steering.steering import Steering
+from tidemark.runtime.verification.received_rows import ReceivedRows
 
 READ_BYTES = 1024 * 1024
 
@@ -48,6 +52,9 @@ FINISH_SECONDS = 10.0
 
 LOOK_SECONDS = 0.5
 """The longest time between two checks for commands and for edits of the capture file."""
+
+
+_OF_TABLE = SourcedSchema | BackfillBegin | BackfillComplete | VerifyBegin | VerifyChunk | VerifyEnd
 
 
 class Session:
@@ -96,6 +103,7 @@ class Session:
         self._cutter = OutputCutter(batches=takes_batches)
         self._bound = [BoundTable(table, writer) for table in tables]
         self._captured = CapturedLines(len(tables))
+        self._received = ReceivedRows(writer.store)
         self._lines_read = 0
         self._opened: Opened | None = None
         self._state: JsonObject = writer.state
@@ -140,6 +148,7 @@ class Session:
                     self._take_commit()
                 raise
             finally:
+                self._received.close()
                 self._batch.discard()
 
     def _listen(self, selector: selectors.BaseSelector) -> None:
@@ -204,7 +213,11 @@ class Session:
     def _take(self, lines: list[bytes]) -> None:
         for run in self._captured.runs(lines):
             if not isinstance(run, bytes):
-                self._add(*run)
+                if run.verified:
+                    self._receive("verified")
+                    self._received.documents(run.binding, self._handle(run.binding), run.documents)
+                else:
+                    self._add(run.binding, run.documents)
                 continue
             message = self._message(run, lines)
             if isinstance(message, tuple):
@@ -232,6 +245,9 @@ class Session:
         try:
             parts = column_parts(batch.line, batch.body, self._batch.next_offset)
             handles = [self._handle(part.binding) for part in batch.line.parts]
+            if batch.line.parts and batch.line.parts[0].kind == "verify":
+                self._received.columns(batch.line.parts[0].binding, handles[0], parts[0])
+                return
             self._batch.add_columns(list(zip(handles, parts, strict=True)), batch.line.events)
         except ProtocolError as error:  # of these columns or of earlier ones
             raise self._broken(error) from None
@@ -249,15 +265,15 @@ class Session:
             if not response.explicit_acknowledgements:
                 self._talk.finish()
             return
-        if self._opened is None or not isinstance(
-            response, Checkpoint | SourcedSchema | BackfillBegin | BackfillComplete
-        ):
+        if self._opened is None or not isinstance(response, Checkpoint | _OF_TABLE):
             when = "before opened" if self._opened is None else "after opened"
             raise ConnectorError("TM-RUN-005", f"{self._name} sent {response.kind} {when}")
         if not isinstance(response, Checkpoint):
             self._inside_transaction = True
             bound = self._binding(response.binding)
-            if isinstance(response, SourcedSchema):
+            if isinstance(response, VerifyBegin | VerifyChunk | VerifyEnd):
+                self._verify(response, bound)
+            elif isinstance(response, SourcedSchema):
                 bound.learn(response.document_schema)
                 # Those at the start are what the tables are now, perhaps ahead of the source's log.
                 if self._has_begun:
@@ -274,6 +290,16 @@ class Session:
         self._inside_transaction = False
         self._checkpoints += 1
         self._commit_if_due()
+
+    def _verify(self, message: VerifyBegin | VerifyChunk | VerifyEnd, bound: BoundTable) -> None:
+        collection, offset = bound.table.binding.collection.name, self._batch.next_offset
+        match message:
+            case VerifyBegin():
+                self._received.begin(message, collection, offset, bound.generation)
+            case VerifyChunk():
+                self._received.chunk(message, self._handle(message.binding), offset)
+            case VerifyEnd():
+                self._received.end(message, collection, self._batch)
 
     def _handle(self, index: int) -> BoundCollection:
         """Where the next documents of a binding go."""
@@ -325,7 +351,7 @@ class Session:
             self._checkpoints = 0
             self._begun_at = None
             return
-        self._committer.start(self._batch, self._state, self._checkpoints)
+        self._committer.start(self._batch, self._state, self._checkpoints, self._received.written())
         self._in_flight = self._batch
         self._batch = self._writer.begin()
         self._checkpoints = 0

@@ -1,0 +1,156 @@
+"""``tidemark verify``: whether the change log has what the source has, while both are written to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from typing import Annotated, Any
+
+import typer
+
+from tidemark.protocol.capture_file import CaptureFile, read_capture_file
+from tidemark.protocol.changelog import ChangeLog
+from tidemark.protocol.errors import SourceError, UsageError
+from tidemark.protocol.text.nearest_names import near
+from tidemark.runtime.commands.arguments import CaptureFileArgument, JsonOption
+from tidemark.runtime.commands.printing import say, say_aside, say_json
+from tidemark.runtime.preparation.permissions import write_for
+from tidemark.runtime.progress.failures import FAILED_FOR_NOW
+from tidemark.runtime.progress.liveness import liveness
+from tidemark.runtime.progress.state_folder import StateFolder
+from tidemark.runtime.progress.status_file import read_status
+from tidemark.runtime.steering.orders import Orders
+from tidemark.runtime.verification.comparison import Comparison
+from tidemark.runtime.verification.run import Subject, command, results, under_way
+
+SHOWN = 20
+"""Keys that are printed of each table; --json has up to 10,000."""
+
+TablesOption = Annotated[
+    list[str] | None,
+    typer.Option("--table", "-t", help="schema.table; may be repeated. Without it: all tables."),
+]
+ShareOption = Annotated[
+    str, typer.Option(help="The most of the time that reading may take, such as 5%: the rest of it the source rests.")
+]
+
+_SHARE = re.compile(r"(\d+(?:\.\d+)?)%")
+
+
+def verify(
+    file: CaptureFileArgument,
+    table: TablesOption = None,
+    share: ShareOption = "100%",
+    again: Annotated[
+        bool, typer.Option("--again", help="Begin from the start, though a verification is under way.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Compare the change log with the source, while both are written to, and name the rows that differ.
+
+    The running capture reads all rows once more, beside the log, as a backfill does, and without a lock on rows. Rows
+    that change meanwhile are compared as they were when they were read. It continues after a crash of the capture, and
+    if this command is stopped and given again.
+
+    Not covered: tables without a key, and rows that are too many where `where` or `truncate: ignore` is given.
+
+    Exit status: 0 all rows that were compared are equal, 1 rows differ, 3 a table could not be compared for now.
+    """
+    settings = read_capture_file(file)
+    write_for(settings.readable_by)
+    folder, log = StateFolder.of_file(file), ChangeLog(settings.log_store())
+    status = read_status(folder, log.store) or {}
+    subjects = _subjects(settings, table, list(status.get("tables", {})))
+
+    run: int | None = None
+
+    def look() -> None:
+        said = read_status(folder, log.store) or {}
+        if not liveness(said).running:
+            raise SourceError("TM-RUN-029", f"the capture of {file} does not run")
+        if refused := said.get("commands", {}).get(str(run)):
+            raise UsageError("TM-CAP-004", refused)
+
+    run = None if again else under_way(log.store, subjects)
+    if run is None:
+        look()
+        run = Orders.of(folder, log.store).give(command(subjects, _share(share)))
+    else:
+        say_aside(f"verification {run} is under way, and continues; --again begins from the start\n")
+    found = []
+    for subject, comparison in results(log, run, subjects, look):
+        found.append((subject, comparison))
+        if not json:
+            say(_in_words(subject, comparison))
+    if json:
+        say_json({"run": run, "tables": {subject.name: _report(comparison) for subject, comparison in found}})
+    if any(comparison.different for _, comparison in found):
+        raise typer.Exit(1)
+    if any(comparison.why and comparison.covered for _, comparison in found):
+        raise typer.Exit(FAILED_FOR_NOW)
+
+
+def _subjects(settings: CaptureFile, wanted: list[str] | None, known: list[str]) -> list[Subject]:
+    names = list(dict.fromkeys(wanted or known))
+    if wrong := [name for name in names if known and name not in known]:
+        listed = "; ".join(f"{name} is not captured{near(name, known)}" for name in wrong)
+        raise UsageError("TM-CFG-004", listed, remedy="Write table names as 'tidemark status FILE' lists them.")
+    return [Subject(name, name.replace(".", "/", 1), all_rows=_has_all_rows(settings, name)) for name in names]
+
+
+def _has_all_rows(settings: CaptureFile, name: str) -> bool:
+    """Whether rows that the source does not have are too many: by the first entry that names the table."""
+    given = settings.tables or []
+    entries = [entry for entry in given if entry.table == name]
+    entries += [entry for entry in given if entry.is_pattern and fnmatchcase(name, entry.table)]
+    options: dict[str, Any] = entries[0].others if entries else {}
+    return not options.get("where") and "ignore" not in (options.get("truncate"), _truncate(settings))
+
+
+def _truncate(settings: CaptureFile) -> Any:
+    return settings.connector.config.get("truncate")
+
+
+def _share(text: str) -> float:
+    match = _SHARE.fullmatch(text)
+    share = float(match[1]) / 100 if match else 0.0
+    if not 0 < share <= 1:
+        raise UsageError("TM-CFG-007", f"--share {text} is not a part of the time, such as 5%")
+    return share
+
+
+def _in_words(subject: Subject, found: Comparison) -> str:
+    if found.why:
+        return f"{subject.name}: not compared: {found.why}\n"
+    lines = [f"{subject.name}: {_summary(found)}"]
+    lines += [f"  {kind}: {key}" for kind, key in found.named[:SHOWN]]
+    if found.different > SHOWN:
+        lines.append(f"  and {found.different - SHOWN:,} more")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _summary(found: Comparison) -> str:
+    parts = [f"{found.rows:,} rows read, {found.compared:,} compared"]
+    if found.kept_apart:
+        parts.append(f"{found.kept_apart:,} kept apart")
+    if found.unknown:
+        parts.append(f"{found.unknown:,} not known whole in the log")
+    return f"{', '.join(parts)}: {_differences(found.counts.items())}"
+
+
+def _differences(counts: Iterable[tuple[str, int]]) -> str:
+    return ", ".join(f"{count:,} {kind}" for kind, count in counts if count) or "equal"
+
+
+def _report(found: Comparison) -> dict[str, Any]:
+    return {
+        "compared_to": found.offset,
+        "rows": found.rows,
+        "compared": found.compared,
+        "kept_apart": found.kept_apart,
+        "unknown": found.unknown,
+        "different": {str(kind): count for kind, count in found.counts.items()},
+        "keys": [{"kind": str(kind), "key": key} for kind, key in found.named],
+        "why": found.why or None,
+    }

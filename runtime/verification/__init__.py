@@ -1,0 +1,1 @@
+"""Compares the change log with the source: what a running capture notes of its rows, and the comparison."""

@@ -1,0 +1,82 @@
+"""Rows with digests by the thousand million: those with the same id come together, and memory holds a part of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.compute
+
+pc: Any = pyarrow.compute
+
+ROWS = 4_000_000
+"""Of a bucket, about: some 500 MB while they are sorted."""
+
+MOST = 256
+"""Ids are divided by their first byte."""
+
+
+class Buckets:
+    """Gathers rows with a column ``id``, which is a digest, and gives them back a bucket at a time.
+
+    One bucket stays in memory; several are files in a temporary folder, until the object is left.
+
+    Args:
+        schema: Of the rows.
+        rows: About how many will come.
+        folder: In which the temporary folder is made; None for the system's own.
+    """
+
+    def __init__(self, schema: pa.Schema, rows: int, folder: Path | None = None) -> None:
+        self._schema = schema
+        self._count = next(count for count in (1, 4, 16, 64, MOST) if rows <= count * ROWS or count == MOST)
+        self._tables: list[pa.Table] = []
+        self._files: list[pa.ipc.RecordBatchStreamWriter] = []
+        self._folder: TemporaryDirectory[str] | None = None
+        if self._count > 1:
+            self._folder = TemporaryDirectory(prefix="tidemark-verify-", dir=folder)
+            self._files = [pa.ipc.new_stream(str(self._path(number)), schema) for number in range(self._count)]
+
+    def add(self, rows: pa.Table) -> None:
+        """Takes rows."""
+        if not self._files:
+            self._tables.append(rows)
+            return
+        number = _first_bytes(rows.column("id"), self._count)
+        for each in pc.unique(number).to_pylist():
+            self._files[each].write_table(rows.filter(pc.equal(number, each)))
+
+    def tables(self) -> Iterator[pa.Table]:
+        """All rows, a bucket at a time. None comes afterwards."""
+        if not self._files:
+            yield pa.concat_tables([self._schema.empty_table(), *self._tables])
+            return
+        for file in self._files:
+            file.close()
+        for number in range(self._count):
+            with pa.OSFile(str(self._path(number)), "rb") as stored, pa.ipc.open_stream(stored) as stream:
+                yield stream.read_all()
+
+    def _path(self, number: int) -> Path:
+        assert self._folder is not None
+        return Path(self._folder.name) / f"{number}.arrow"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._folder is not None:
+            for file in self._files:
+                file.close()
+            self._folder.cleanup()
+
+
+def _first_bytes(ids: Any, count: int) -> Any:
+    """The bucket of each id: the first bits of its digest."""
+    first = pc.binary_slice(ids.cast(pa.binary()), 0, 1)
+    numbers = [pa.chunked_array([chunk.cast(pa.binary(1)).view(pa.uint8())]) for chunk in first.chunks if len(chunk)]
+    joined = pa.chunked_array([chunk for number in numbers for chunk in number.chunks], pa.uint8())
+    return pc.divide(joined, pa.scalar(MOST // count, pa.uint8()))

@@ -1,0 +1,111 @@
+"""``tidemark verify``: what the log has is compared with the source, while both are written to."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from contextlib import closing
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.end_to_end.capture import Capture
+from tests.servers.deadline import wait_until
+from tests.workload.tables import Database, create_tables, source_of
+from tests.workload.writers import Workload
+from tidemark.protocol.changelog import ChangeLog
+
+
+def verified(capture: Capture, *options: str) -> tuple[int, dict[str, Any]]:
+    ended = capture.run("verify", "--json", *options)
+    line = next((line for line in ended.said.splitlines() if line.startswith('{"run"')), None)
+    assert line is not None, ended.said
+    return ended.status, json.loads(line)["tables"]
+
+
+def is_read(capture: Capture, *more: str) -> bool:
+    if not (capture.log / "tidemark.json").exists():
+        return False
+    summary = ChangeLog(capture.log).summary()
+    tables = source_of(capture.database).tables()
+    newest = [summary.newest(table.replace(".", "/")) for table in (*tables, *more)]
+    return all(one is not None and one.whole is not None for one in newest)
+
+
+FORGETFUL = Path(__file__).with_name("forgetful_connector.py")
+
+ROWS = int(os.environ.get("TIDEMARK_TEST_VERIFIED_ROWS", "20000"))
+"""Among which some differ. A million took two minutes on two cores."""
+
+CREATE = {
+    "postgres": "CREATE TABLE planted (code text PRIMARY KEY, name text, amount numeric(12,2), at timestamptz, "
+    "score double precision, doc json)",
+    "mysql": "CREATE TABLE planted (code varchar(20) COLLATE utf8mb4_bin PRIMARY KEY, name varchar(40), "
+    "amount decimal(12,2), at timestamp(6) NULL, score double, doc longtext)",
+}
+
+DIFFERENCES = [
+    # What is done to the source, and what is found: by code.
+    ("INSERT INTO planted VALUES ('M00000001', 'x', 1, NULL, 1, NULL)", {"M00000001": "missing"}),
+    ("DELETE FROM planted WHERE code = 'K00000002'", {"K00000002": "too many"}),
+    ("UPDATE planted SET name = 'another' WHERE code = 'K00000003'", {"K00000003": "different"}),
+    ("UPDATE planted SET amount = amount + 0.01 WHERE code = 'K00000004'", {"K00000004": "different"}),
+    ("UPDATE planted SET name = NULL WHERE code = 'K00000007'", {"K00000007": "different"}),
+    ("UPDATE planted SET name = 'name 5 ' WHERE code = 'K00000005'", {"K00000005": "different"}),
+    ("UPDATE planted SET at = at + interval '1' hour WHERE code = 'K00000006'", {"K00000006": "different"}),
+    ("UPDATE planted SET score = {nan} WHERE code = 'K00000008'", {"K00000008": "different"}),
+    ("UPDATE planted SET doc = '{{\"n\": 9.0}}' WHERE code = 'K00000009'", {"K00000009": "different"}),
+    (
+        "UPDATE planted SET code = 'k00000010' WHERE code = 'K00000010'",
+        {"k00000010": "missing", "K00000010": "too many"},
+    ),
+]
+
+
+def _row(n: int) -> tuple[Any, ...]:
+    name = "" if n % 7 == 0 else f"name {n}"
+    return f"K{n:08d}", name, n / 4, datetime(2026, 1, 1) + timedelta(seconds=n), n / 3, json.dumps({"n": n})
+
+
+@pytest.mark.slow
+def test_it_names_the_rows_that_differ_and_no_others(each_database: Database, tmp_path: Path) -> None:
+    source = source_of(each_database)
+    kind = "postgres" if source.connector.endswith("postgres") else "mysql"
+    forgotten = tmp_path / "forgotten"
+    command = [sys.executable, str(FORGETFUL), source.connector, str(forgotten)]
+    create_tables(each_database, 50)
+    capture = Capture(tmp_path, each_database, connector={"command": command})
+    table = f"{source.schema}.planted"
+    found = {code: kind for _, differences in DIFFERENCES for code, kind in differences.items()}
+    with closing(source.connect(autocommit=True)) as connection, closing(connection.cursor()) as cursor:
+        cursor.execute(CREATE[kind])
+        for start in range(1, ROWS + 1, 10_000):
+            rows = [_row(n) for n in range(start, min(start + 10_000, ROWS + 1))]
+            cursor.executemany("INSERT INTO planted VALUES (%s, %s, %s, %s, %s, %s)", rows)
+        with Workload(each_database, writers=1, seed=5, rate=50) as workload, capture.start():
+            wait_until(lambda: is_read(capture, table), 300, "all tables are read")
+            forgotten.write_text("\n".join(found))
+            for statement, _ in DIFFERENCES:
+                cursor.execute(statement.format(nan="'NaN'" if kind == "postgres" else "score * (1 + 2.3e-16)"))
+            status, tables = verified(capture, "--table", table)
+            planted = tables[table]
+            assert {one["key"]: one["kind"] for one in planted["keys"]} == found
+            assert status == 1
+            assert planted["compared"] == planted["rows"] == ROWS
+            workload.stop()
+
+
+@pytest.mark.slow
+def test_nothing_differs_under_load(database: Database, tmp_path: Path) -> None:
+    capture = Capture(tmp_path, database)
+    create_tables(database, 300)
+    with Workload(database, writers=2, seed=5, rate=200) as workload, capture.start():
+        wait_until(lambda: is_read(capture), 120, "all tables are read")
+        for _ in range(3):
+            status, tables = verified(capture)
+            assert {name: found["keys"] for name, found in tables.items() if found["keys"]} == {}
+            assert status == 0
+        workload.stop()
