@@ -92,7 +92,8 @@ class Verified(_Model):
         time: When the comparison ended.
         rows: Of the source.
         compared: Those of them that could be compared.
-        different: How many rows differ, are missing, or are too many.
+        different: How many rows of the log differ, are missing, or are too many.
+        different_in_spark: The same of the table that Spark keeps; None where that was not compared.
     """
 
     run: int
@@ -101,6 +102,7 @@ class Verified(_Model):
     rows: int
     compared: int
     different: int
+    different_in_spark: int | None = None
 
 
 def run_folder(collection: str, run: int) -> str:

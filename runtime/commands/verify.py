@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import Annotated, Any
 
@@ -21,7 +20,8 @@ from tidemark.runtime.progress.liveness import liveness
 from tidemark.runtime.progress.state_folder import StateFolder
 from tidemark.runtime.progress.status_file import read_status
 from tidemark.runtime.steering.orders import Orders
-from tidemark.runtime.verification.comparison import Comparison
+from tidemark.runtime.verification.comparison import Comparison, Found
+from tidemark.runtime.verification.kept_rows import kept_of
 from tidemark.runtime.verification.run import Subject, command, results, under_way
 
 SHOWN = 20
@@ -47,7 +47,7 @@ def verify(
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Compare the change log with the source, while both are written to, and name the rows that differ.
+    """Compare the change log and Spark's tables with the source, live, and name the rows that differ.
 
     The running capture reads all rows once more, beside the log, as a backfill does, and without a lock on rows. Rows
     that change meanwhile are compared as they were when they were read. It continues after a crash of the capture, and
@@ -78,16 +78,17 @@ def verify(
         run = Orders.of(folder, log.store).give(command(subjects, _share(share)))
     else:
         say_aside(f"verification {run} is under way, and continues; --again begins from the start\n")
-    found = []
-    for subject, comparison in results(log, run, subjects, look):
-        found.append((subject, comparison))
+    tables = {}
+    for subject, found in results(log, run, subjects, look, lambda subject: kept_of(settings, subject.name)):
+        tables[subject.name] = found
         if not json:
-            say(_in_words(subject, comparison))
+            say("".join(f"{line}\n" for line in _in_words(subject.name, found)))
     if json:
-        say_json({"run": run, "tables": {subject.name: _report(comparison) for subject, comparison in found}})
-    if any(comparison.different for _, comparison in found):
+        say_json({"run": run, "tables": {name: _report(found) for name, found in tables.items()}})
+    comparisons = [one for found in tables.values() for one in (found.in_log, found.in_spark) if one is not None]
+    if any(comparison.different for comparison in comparisons):
         raise typer.Exit(1)
-    if any(comparison.why and comparison.covered for _, comparison in found):
+    if any(comparison.why and comparison.covered for comparison in comparisons):
         raise typer.Exit(FAILED_FOR_NOW)
 
 
@@ -120,37 +121,46 @@ def _share(text: str) -> float:
     return share
 
 
-def _in_words(subject: Subject, found: Comparison) -> str:
+def _in_words(name: str, found: Found) -> list[str]:
+    lines = _of_comparison(name, found.in_log)
+    if found.in_spark is not None:
+        lines += _of_comparison(f"{name} in Spark", found.in_spark)
+    return lines
+
+
+def _of_comparison(what: str, found: Comparison) -> list[str]:
     if found.why:
-        return f"{subject.name}: not compared: {found.why}\n"
-    lines = [f"{subject.name}: {_summary(found)}"]
+        return [f"{what}: not compared: {found.why}"]
+    lines = [f"{what}: {_summary(found)}"]
     lines += [f"  {kind}: {key}" for kind, key in found.named[:SHOWN]]
     if found.different > SHOWN:
         lines.append(f"  and {found.different - SHOWN:,} more")
-    return "".join(f"{line}\n" for line in lines)
+    return lines
 
 
 def _summary(found: Comparison) -> str:
-    parts = [f"{found.rows:,} rows read, {found.compared:,} compared"]
+    parts = [f"{found.rows:,} rows, {found.compared:,} compared"]
     if found.kept_apart:
-        parts.append(f"{found.kept_apart:,} kept apart")
+        parts.append(f"{found.kept_apart:,} left out")
     if found.unknown:
-        parts.append(f"{found.unknown:,} not known whole in the log")
-    return f"{', '.join(parts)}: {_differences(found.counts.items())}"
+        parts.append(f"{found.unknown:,} not whole in the log")
+    differ = ", ".join(f"{count:,} {kind}" for kind, count in found.counts.items() if count)
+    return f"{', '.join(parts)}: {differ or 'equal'}"
 
 
-def _differences(counts: Iterable[tuple[str, int]]) -> str:
-    return ", ".join(f"{count:,} {kind}" for kind, count in counts if count) or "equal"
+def _report(found: Found) -> dict[str, Any]:
+    in_spark = None if found.in_spark is None else _figures(found.in_spark)
+    return {**_figures(found.in_log), "spark": in_spark}
 
 
-def _report(found: Comparison) -> dict[str, Any]:
+def _figures(found: Comparison) -> dict[str, Any]:
     return {
         "compared_to": found.offset,
         "rows": found.rows,
         "compared": found.compared,
-        "kept_apart": found.kept_apart,
-        "unknown": found.unknown,
-        "different": {str(kind): count for kind, count in found.counts.items()},
+        "left_out": found.kept_apart,
+        "not_whole": found.unknown,
+        "different": {str(kind): count for kind, count in found.counts.items() if count},
         "keys": [{"kind": str(kind), "key": key} for kind, key in found.named],
         "why": found.why or None,
     }

@@ -21,7 +21,7 @@ from tidemark.protocol.verification.files import (
     verified_path,
 )
 from tidemark.runtime.changelog.files.failures import writing
-from tidemark.runtime.verification.comparison import Comparison, compare
+from tidemark.runtime.verification.comparison import Found, Kept, compare
 
 LOOK_SECONDS = 0.2
 """How often it is looked whether a table has been read."""
@@ -64,8 +64,12 @@ def command(subjects: Iterable[Subject], share: float) -> Control:
 
 
 def results(
-    log: ChangeLog, run: int, subjects: Iterable[Subject], look: Callable[[], None]
-) -> Iterator[tuple[Subject, Comparison]]:
+    log: ChangeLog,
+    run: int,
+    subjects: Iterable[Subject],
+    look: Callable[[], None],
+    kept: Callable[[Subject], Kept | None],
+) -> Iterator[tuple[Subject, Found]]:
     """Each table with what was found, as soon as it was read and compared.
 
     Args:
@@ -73,6 +77,7 @@ def results(
         run: The verification.
         subjects: The tables.
         look: Is called while tables are being read. It may raise to end the wait.
+        kept: Gives what reads the rows that Spark has of a table.
 
     Raises:
         ChangeLogError: The log or files of the verification cannot be read.
@@ -84,8 +89,8 @@ def results(
         ended = {name: said for name in waiting if (said := _ended(log, name, run)) is not None}
         for name in ended:
             subject = waiting[name]
-            found = compare(log, name, run, all_rows=subject.all_rows)
-            if not found.why:
+            found = compare(log, name, run, all_rows=subject.all_rows, kept=kept(subject))
+            if not found.in_log.why:
                 _note(store, name, run, found)
             _forget(store, name, run)
             yield subject, found
@@ -110,14 +115,15 @@ def _is_committed(summary: Summary, ended: Ended) -> bool:
     return claimed[0] <= ended.commit and all(ended.commit < number for number in later)
 
 
-def _note(store: Store, collection: str, run: int, found: Comparison) -> None:
+def _note(store: Store, collection: str, run: int, found: Found) -> None:
     said = Verified(
         run=run,
-        offset=found.offset,
+        offset=found.in_log.offset,
         time=datetime.now(UTC),
-        rows=found.rows,
-        compared=found.compared,
-        different=found.different,
+        rows=found.in_log.rows,
+        compared=found.in_log.compared,
+        different=found.in_log.different,
+        different_in_spark=None if found.in_spark is None or found.in_spark.why else found.in_spark.different,
     )
     path = verified_path(collection)
     with writing(store.where(path)):

@@ -26,6 +26,10 @@ def verified(capture: Capture, *options: str) -> tuple[int, dict[str, Any]]:
     return ended.status, json.loads(line)["tables"]
 
 
+def named(found: dict[str, Any]) -> dict[str, str]:
+    return {one["key"]: one["kind"] for one in found["keys"]}
+
+
 def is_read(capture: Capture, *more: str) -> bool:
     if not (capture.log / "tidemark.json").exists():
         return False
@@ -90,11 +94,19 @@ def test_it_names_the_rows_that_differ_and_no_others(each_database: Database, tm
             forgotten.write_text("\n".join(found))
             for statement, _ in DIFFERENCES:
                 cursor.execute(statement.format(nan="'NaN'" if kind == "postgres" else "score * (1 + 2.3e-16)"))
-            status, tables = verified(capture, "--table", table)
-            planted = tables[table]
-            assert {one["key"]: one["kind"] for one in planted["keys"]} == found
-            assert status == 1
-            assert planted["compared"] == planted["rows"] == ROWS
+            for in_spark in (False, True):
+                status, tables = verified(capture, "--table", table)
+                planted = tables[table]
+                assert status == 1
+                assert named(planted) == found
+                assert planted["compared"] == planted["rows"] == ROWS
+                if in_spark:
+                    assert named(planted["spark"]) == found
+                    assert planted["spark"]["compared"] == planted["spark"]["rows"] == ROWS
+                else:
+                    assert planted["spark"] is None
+                    kept = capture.materialize()
+                    assert kept.status == 0, kept.said
             workload.stop()
 
 
