@@ -43,6 +43,7 @@ class TableRanges:
 
     Attributes:
         rewritten: The state given to ``from_state`` was of another file, so the table is scanned again.
+        comparison: The scan whose rows are compared; None without one.
 
     Args:
         table: The table's id, as in the hidden set.
@@ -68,7 +69,7 @@ class TableRanges:
         self._rereads = RereadList(self._overflow, limits)
         self._rereader = self._scan(Range(), finished=True)
         self._scans = [self._scan(self._whole())]
-        self._comparison: RangeScan | None = None
+        self.comparison: RangeScan | None = None
 
     @classmethod
     def from_state(
@@ -96,7 +97,7 @@ class TableRanges:
             return ranges
         ranges._rows, ranges._overflows = stored.rows, stored.overflows
         ranges._scans = [ranges._scan(each) for each in stored.ranges]
-        ranges._comparison = None if stored.compared is None else ranges._scan(stored.compared)
+        ranges.comparison = None if stored.compared is None else ranges._scan(stored.compared)
         for key in stored.rereads:
             ranges._rereads.request(key)
         return ranges
@@ -111,7 +112,7 @@ class TableRanges:
         if not self._rereads.fits:
             return TableState(0, (Range(),), (), self._overflows + 1).to_json()
         unfinished = tuple(scan.range for scan in self._scans if not scan.finished)
-        compared = self._comparison.range if self._comparison is not None and self.compares else None
+        compared = self.comparison.range if self.comparison is not None and self.compares else None
         return TableState(self.rows, unfinished, tuple(self._rereads), self._overflows, compared).to_json()
 
     @property
@@ -128,7 +129,7 @@ class TableRanges:
     @property
     def compares(self) -> bool:
         """Whether a scan is unfinished whose rows are compared."""
-        return self._comparison is not None and not self._comparison.finished
+        return self.comparison is not None and not self.comparison.finished
 
     @property
     def by_pages(self) -> bool:
@@ -170,8 +171,8 @@ class TableRanges:
             return sorted(idle, key=lambda scan: not scan.range.asked)
         if self._rereads.idle and not self._rereader.in_flight:
             return [self._rereader]
-        compares = self._comparison is not None and self.compares and not self._comparison.in_flight
-        return [self._comparison] if compares and self._comparison is not None else []
+        compares = self.comparison is not None and self.compares and not self.comparison.in_flight
+        return [self.comparison] if compares and self.comparison is not None else []
 
     # Steering.
 
@@ -239,12 +240,12 @@ class TableRanges:
         if self._keyless:
             raise ValueError(f"table {self.table}: rows without a key cannot be compared")
         self.end_comparison()
-        self._comparison = self._scan(Range(asked=True, compared=True))
+        self.comparison = self._scan(Range(asked=True, compared=True))
 
     def end_comparison(self) -> None:
         """Discards the scan whose rows are compared, and its chunk."""
-        if self._comparison is not None:
-            self._comparison.cancel()
+        if self.comparison is not None:
+            self.comparison.cancel()
 
     def restart(self, pages: Pages | None = None) -> None:
         """Scans the whole table again: on request, or because its identity, key or file changed.
@@ -274,7 +275,7 @@ class TableRanges:
         """The log touched these rows: those of a whole transaction, or of its events so far."""
         for window in self._windows():
             window.observe_all(touched)
-        if self._keyless or not self._begun or (self._comparison is not None and self.done):
+        if self._keyless or not self._begun:
             return
         if touched.incomplete_forgotten or (touched.partial_forgotten and self._may_move):
             self._overflow()
@@ -303,7 +304,7 @@ class TableRanges:
         return [window for window in windows if window is not None]
 
     def _all(self) -> list[RangeScan]:
-        others = [] if self._comparison is None else [self._comparison]
+        others = [] if self.comparison is None else [self.comparison]
         return [*self._scans, self._rereader, *others]
 
     # The rules.
@@ -388,5 +389,5 @@ class TableRanges:
         self._scans = left
         if not left and not self._rereads:
             self._overflows = 0
-        if self._comparison is not None and self._comparison.finished and not self._comparison.in_flight:
-            self._comparison = None
+        if self.comparison is not None and self.comparison.finished and not self.comparison.in_flight:
+            self.comparison = None

@@ -80,7 +80,7 @@ class Verifications:
     ) -> None:
         """Writes the rows of a chunk that the log has not touched."""
         verification = backfill.verification
-        if verification is None or verification.failure:
+        if verification is None or verification.failure or not emission.progressed:
             return
         for piece in chunk.rows.messages(head.verified(), emission.keep):
             write(piece)

@@ -10,6 +10,7 @@ import os
 import selectors
 import time
 from collections.abc import Sequence
+from functools import partial
 
 from tidemark.protocol.capture_file import CommitEntry
 from tidemark.protocol.changelog.models import QUARANTINE
@@ -19,16 +20,11 @@ from tidemark.protocol.messages import (
     BackfillBegin,
     BackfillComplete,
     Checkpoint,
-    ConnectorState,
     JsonObject,
     Opened,
     Response,
     SourcedSchema,
-    VerifyBegin,
-    VerifyChunk,
-    VerifyEnd,
 )
-from tidemark.protocol.state import merge_patch
 from tidemark.runtime.changelog.batch import Batch, BoundCollection
 from tidemark.runtime.changelog.documents.column_parts import column_parts
 from tidemark.runtime.changelog.writer import LogWriter
@@ -39,11 +35,12 @@ from tidemark.runtime.progress.display import Display
 from tidemark.runtime.sessions.bound_table import TRUNCATED, BoundTable
 from tidemark.runtime.sessions.captured_lines import CapturedLines
 from tidemark.runtime.sessions.committer import Committer
+from tidemark.runtime.sessions.connector_state import changed_state
 from tidemark.runtime.sessions.interruption import Interruption
 from tidemark.runtime.sessions.output_cutter import ColumnBatch, OutputCutter
 from tidemark.runtime.steering.capture_file_watch import CaptureFileWatch
 from tidemark.runtime.steering.steering import Steering
-from tidemark.runtime.verification.received_rows import ReceivedRows
+from tidemark.runtime.verification.received_rows import ReceivedRows, Said
 
 READ_BYTES = 1024 * 1024
 
@@ -54,7 +51,7 @@ LOOK_SECONDS = 0.5
 """The longest time between two checks for commands and for edits of the capture file."""
 
 
-_OF_TABLE = SourcedSchema | BackfillBegin | BackfillComplete | VerifyBegin | VerifyChunk | VerifyEnd
+_OF_TABLE = SourcedSchema | BackfillBegin | BackfillComplete | Said
 
 
 class Session:
@@ -271,8 +268,9 @@ class Session:
         if not isinstance(response, Checkpoint):
             self._inside_transaction = True
             bound = self._binding(response.binding)
-            if isinstance(response, VerifyBegin | VerifyChunk | VerifyEnd):
-                self._verify(response, bound)
+            if isinstance(response, Said):
+                name, index = bound.table.binding.collection.name, response.binding
+                self._received.take(response, self._batch, name, bound.generation, partial(self._handle, index))
             elif isinstance(response, SourcedSchema):
                 bound.learn(response.document_schema)
                 # Those at the start are what the tables are now, perhaps ahead of the source's log.
@@ -290,16 +288,6 @@ class Session:
         self._inside_transaction = False
         self._checkpoints += 1
         self._commit_if_due()
-
-    def _verify(self, message: VerifyBegin | VerifyChunk | VerifyEnd, bound: BoundTable) -> None:
-        collection, offset = bound.table.binding.collection.name, self._batch.next_offset
-        match message:
-            case VerifyBegin():
-                self._received.begin(message, collection, offset, bound.generation)
-            case VerifyChunk():
-                self._received.chunk(message, self._handle(message.binding), offset)
-            case VerifyEnd():
-                self._received.end(message, collection, self._batch)
 
     def _handle(self, index: int) -> BoundCollection:
         """Where the next documents of a binding go."""
@@ -415,11 +403,3 @@ class Session:
         """The error for a defect in the connector's output, with the number of the line if that is known."""
         place = f", line {line} of its output" if line else ""
         return ConnectorError(error.code, f"{self._name}{place}: {error.message}", remedy=error.remedy)
-
-
-def changed_state(name: str, state: JsonObject, change: ConnectorState) -> JsonObject:
-    """A connector's state after a change. Raises ConnectorError ``TM-RUN-005`` if the result is no object."""
-    changed = merge_patch(state, change.updated) if change.merge_patch else change.updated
-    if not isinstance(changed, dict):
-        raise ConnectorError("TM-RUN-005", f"{name} sent a state that is not an object")
-    return changed

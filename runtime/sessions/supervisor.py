@@ -20,9 +20,10 @@ from tidemark.runtime.connector.conversation import Conversation
 from tidemark.runtime.connector.watchdog import Watchdog
 from tidemark.runtime.preparation.prepared_capture import PreparedCapture
 from tidemark.runtime.progress.display import Display
+from tidemark.runtime.sessions.connector_state import changed_state
 from tidemark.runtime.sessions.interruption import Interruption
 from tidemark.runtime.sessions.owned_log import OwnedLog
-from tidemark.runtime.sessions.session import Session, changed_state
+from tidemark.runtime.sessions.session import Session
 from tidemark.runtime.steering.capture_file_watch import CaptureFileWatch
 from tidemark.runtime.steering.orders import Orders
 from tidemark.runtime.steering.steering import Steering

@@ -27,6 +27,9 @@ AHEAD = 4
 """Chunks that may wait for their digests: their rows are in memory."""
 
 
+Said = VerifyBegin | VerifyChunk | VerifyEnd
+
+
 @dataclass(slots=True)
 class _Rows:
     """Rows of a chunk that has not ended."""
@@ -49,11 +52,48 @@ class ReceivedRows:
         self._work: list[Future[None]] = []
         self._rows: dict[int, _Rows] = {}
 
-    def begin(self, message: VerifyBegin, collection: str, offset: int, generation: int | None) -> None:
-        """A verification begins at an offset."""
-        said = Begun(run=message.run, offset=offset, generation=generation, time=datetime.now(UTC))
+    def take(
+        self,
+        message: Said,
+        batch: Batch,
+        collection: str,
+        generation: int | None,
+        handle: Callable[[], BoundCollection],
+    ) -> None:
+        """What a connector says of a verification.
+
+        Args:
+            message: It.
+            batch: What comes next goes into it.
+            collection: Of the table.
+            generation: Of the table's next events.
+            handle: Gives the collection under its schema.
+        """
+        offset = batch.next_offset
+        if isinstance(message, VerifyChunk):
+            bound = handle()
+            rows = self._rows.pop(message.binding, None) or _Rows(bound)
+            path = chunk_path(bound.schema.collection, message.run, message.number)
+            self._submit(self._write, path, rows, offset)
+            return
         self._rows.pop(message.binding, None)
-        self._submit(self._say, begin_path(collection, message.run), said)
+        now = datetime.now(UTC)
+        if isinstance(message, VerifyBegin):
+            begun = Begun(run=message.run, offset=offset, generation=generation, time=now)
+            self._submit(self._say, begin_path(collection, message.run), begun)
+            return
+        ended = Ended(
+            run=message.run,
+            offset=offset,
+            chunks=message.chunks,
+            rows=message.rows,
+            why=message.why or "",
+            covered=message.covered,
+            commit=batch.number,
+            epoch=batch.epoch,
+            time=now,
+        )
+        self._submit(self._say, end_path(collection, message.run), ended)
 
     def documents(self, binding: int, collection: BoundCollection, documents: Sequence[bytes]) -> None:
         """Rows of a binding's next chunk."""
@@ -62,28 +102,6 @@ class ReceivedRows:
     def columns(self, binding: int, collection: BoundCollection, part: ColumnPart) -> None:
         """Rows of a binding's next chunk."""
         self._of(binding, collection).parts.append(part)
-
-    def chunk(self, message: VerifyChunk, collection: BoundCollection, offset: int) -> None:
-        """A chunk ends, whose rows are what the events before an offset give."""
-        rows = self._rows.pop(message.binding, None) or _Rows(collection)
-        path = chunk_path(collection.schema.collection, message.run, message.number)
-        self._submit(self._write, path, rows, offset)
-
-    def end(self, message: VerifyEnd, collection: str, batch: Batch) -> None:
-        """A verification ends with what a batch has so far."""
-        self._rows.pop(message.binding, None)
-        said = Ended(
-            run=message.run,
-            offset=batch.next_offset,
-            chunks=message.chunks,
-            rows=message.rows,
-            why=message.why or "",
-            covered=message.covered,
-            commit=batch.number,
-            epoch=batch.epoch,
-            time=datetime.now(UTC),
-        )
-        self._submit(self._say, end_path(collection, message.run), said)
 
     def written(self) -> Callable[[], None]:
         """Waits until everything so far is durable. Raises what went wrong, such as ``TM-LOG-008``."""

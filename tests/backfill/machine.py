@@ -122,6 +122,19 @@ class BackfillMachine(RuleBasedStateMachine):
     def add(self, table: str, first: int | None, until: int | None, where: str | None) -> None:
         self._begun.add(table, first, until, where)
 
+    @rule(table=st.sampled_from(KEYED), reveal=st.booleans(), stages=st.integers(0, 20))
+    def compare(self, table: str, reveal: bool, stages: int) -> None:
+        """All rows of a table are compared; perhaps the connector gets on with it."""
+        world = self._begun
+        if reveal:
+            while world.database.invisible:
+                world.database.reveal(0)
+            world.read_log(1_000)
+            world.refresh()
+        world.compare(table)
+        for _ in range(stages):
+            world.chunk(table)
+
     @rule(mishap=st.sampled_from(["crash", "abandon", "restart", "rewrite"]), table=_tables, which=_which)
     def suffer(self, mishap: str, table: str, which: int) -> None:
         """The connector is killed, a chunk's connection is lost, a table's key changes, or its file."""

@@ -28,6 +28,26 @@ class Chunk:
     split: bool = False
 
 
+@dataclass
+class Comparison:
+    """What a comparison of a table has found so far.
+
+    Attributes:
+        there: Keys of the rows that the consumer had when it began.
+        touched: Those that the log has touched since.
+        found: Those that chunks brought.
+        emptied: The log has emptied the table since.
+    """
+
+    there: frozenset[int]
+    touched: set[int] = field(default_factory=set)
+    found: set[int] = field(default_factory=set)
+    emptied: bool = False
+
+    def copy(self) -> Comparison:
+        return Comparison(self.there, set(self.touched), set(self.found), self.emptied)
+
+
 class Checkpoint(NamedTuple):
     """Attributes: ``counting``: what is kept of the snapshot in which the table without a key is read."""
 
@@ -36,3 +56,4 @@ class Checkpoint(NamedTuple):
     ranges: dict[str, str]
     counting: Kept | None
     consumer: Consumer
+    comparisons: dict[str, Comparison]

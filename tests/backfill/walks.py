@@ -53,6 +53,7 @@ class Walk:
         )
         database, world = self.world.database, self.world
         steering = random.choice((0, 2))
+        comparing = random.choice((0, 4))
         two_phases = 6 if self.mariadb else 2
         self.steps = (
             (20, self.commit),
@@ -66,6 +67,7 @@ class Walk:
             (2, world.crash),
             (1, lambda: world.abandon(self.table(), random.randrange(3))),
             (1, lambda: world.refresh(conservative=self.unsure)),
+            (comparing, self.compare),
             (steering, self.split),
             (steering, self.add),
             (steering, lambda: world.restart(self.table())),
@@ -106,6 +108,10 @@ class Walk:
                 conservative=self.unsure and random.random() < 0.5,
                 tight=random.random() < 0.7,
             )
+
+    def compare(self) -> None:
+        self.world.refresh()
+        self.world.compare(self.table())
 
     def split(self) -> None:
         self.world.split(self.table(), self.random.randrange(3), self.random.sample(KEYS, 2))

@@ -25,7 +25,7 @@ from tests.backfill.reader import (
     rows_by_key,
     rows_by_page,
 )
-from tests.backfill.records import Checkpoint, Chunk
+from tests.backfill.records import Checkpoint, Chunk, Comparison
 from tidemark.backfill.counted_rows import CountedRows
 from tidemark.backfill.fence import Fence
 from tidemark.backfill.hidden import HiddenSet
@@ -40,6 +40,9 @@ SMALL = Limits(
     window=4, reread_bytes=8, reread_least=1, reread_keys=3, rereads_per_chunk=2, range_bytes=400, overflows=2
 )
 """Small enough to be exceeded. A key takes eight bytes of the reread list, a range some 130."""
+
+COMPARED = 80
+"""Bytes of the range whose rows are compared."""
 
 OVERHEAD = 80
 """Bytes of a table's state besides ranges and keys."""
@@ -79,6 +82,7 @@ class World:
         self.held: Snapshot | None
         self.opened: bool
         self.miscounted: bool
+        self.comparisons: dict[str, Comparison]
         self.hidden: HiddenSet
         self.limits = limits
         self.hidden_limit = hidden
@@ -89,7 +93,7 @@ class World:
         self.database = Database(ordered=mariadb)
         self.database.fill(filled)
         self.trusted_from = dict.fromkeys(TABLES, 0)
-        self._restore(Checkpoint(0, [], {table: "{}" for table in TABLES}, Kept(), Consumer()))
+        self._restore(Checkpoint(0, [], {table: "{}" for table in TABLES}, Kept(), Consumer(), {}))
         self.durable = self._checkpoint()
 
     # The database's steps are those of Database. The reader's:
@@ -119,6 +123,10 @@ class World:
         else:
             self.consumer.log(event)
         ranges = self.ranges[event.table]
+        if (comparison := self.comparisons.get(event.table)) is not None:
+            comparison.emptied |= isinstance(event, Truncate)
+            if not isinstance(event, Truncate):
+                comparison.touched.add(event.key)
         touched = None
         if event.table in self.tracked:
             touched = self.touched.setdefault(event.table, TouchedKeys(self.limits.window))
@@ -171,7 +179,8 @@ class World:
             tight: The fence's high position is the lowest possible one; otherwise the end of the log.
         """
         ranges = self.ranges[table]
-        scans = [scan for scan in ranges.scans if scan in self.chunks] + ranges.idle()
+        known = [*ranges.scans, *([] if ranges.comparison is None else [ranges.comparison])]
+        scans = [scan for scan in known if scan in self.chunks] + ranges.idle()
         if not scans:
             return False
         scan = scans[which % len(scans)]
@@ -291,6 +300,10 @@ class World:
         forgotten = {**before, "overflows": 0} if before["done"] else before
         same = after in (before, forgotten) or after["overflows"] > 0
         assert emission.progressed or same, "the state changed without progress"
+        if chunk.plan.compared:
+            self._compare(scan, chunk, kept, whole=emission.progressed and scan.finished)
+            self.check()
+            return True
         if emission.progressed:
             places = [key for key, _ in kept] if chunk.places is None else chunk.places
             work.allowed += len(places) if chunk.split else 0
@@ -306,7 +319,35 @@ class World:
         self.check()
         return True
 
+    def _compare(self, scan: RangeScan, chunk: Chunk, kept: list[tuple[int, Row]], *, whole: bool) -> None:
+        """The rows of a chunk are what the consumer has. After the last one, it has no others that nobody touched."""
+        table = chunk.table
+        comparison = self.comparisons.get(table)
+        if comparison is None or self.position < max(self.trusted_from[table], chunk.truncated_until):
+            self.comparisons.pop(table, None)
+            return
+        for key, row in kept:
+            assert self.consumer.tables[table].get(key) == row.columns(), f"row {key} of {table} differs when compared"
+            comparison.found.add(key)
+        if whole:
+            del self.comparisons[table]
+            alone = comparison.there - comparison.touched - comparison.found
+            assert comparison.emptied or not alone, f"rows {alone} of {table} are too many when compared"
+
     # Steering and mishaps:
+
+    def compare(self, table: str) -> None:
+        """All rows are to be compared, once everything that was emitted is visible."""
+        done = table != KEYLESS and self.ranges[table].done and self.position >= self.trusted_from[table]
+        if self.event or len(self.hidden) or not done:
+            return
+        self.ranges[table].compare()
+        self.chunks = {scan: chunk for scan, chunk in self.chunks.items() if not self._is_old(scan, chunk, table)}
+        self.comparisons[table] = Comparison(frozenset(self.consumer.tables[table]))
+
+    def _is_old(self, scan: RangeScan, chunk: Chunk, table: str) -> bool:
+        """Whether a chunk is of an earlier comparison."""
+        return chunk.table == table and chunk.plan.compared and scan is not self.ranges[table].comparison
 
     def split(self, table: str, which: int, numbers: Iterable[int]) -> None:
         """A range is cut at those keys, or pages, that lie in what is left of it."""
@@ -346,6 +387,7 @@ class World:
         self.ranges[table].restart(self._pages(table))
         self.chunks = {scan: chunk for scan, chunk in self.chunks.items() if chunk.table != table}
         self.consumer.work[table] = Work()
+        self.comparisons.pop(table, None)
         return True
 
     def _count_anew(self, kept: Kept | None) -> None:
@@ -381,15 +423,18 @@ class World:
     def _checkpoint(self) -> Checkpoint:
         states = {table: json.dumps(ranges.to_state()) for table, ranges in self.ranges.items()}
         for state in states.values():
-            assert len(state) <= OVERHEAD + max(self.limits.reread_bytes, 8) + max(self.limits.range_bytes, 130), state
+            most = OVERHEAD + max(self.limits.reread_bytes, 8) + max(self.limits.range_bytes, 130)
+            assert len(state) <= most + (COMPARED if '"compared"' in state else 0), state
         counting = self.counting
         kept = None if counting is None else Kept(counting.base, counting.changed)
-        return Checkpoint(self.position, self.hidden.ids(), states, kept, self.consumer.copy())
+        comparisons = {table: each.copy() for table, each in self.comparisons.items()}
+        return Checkpoint(self.position, self.hidden.ids(), states, kept, self.consumer.copy(), comparisons)
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         self.position = checkpoint.position
         self.event = 0
         self.consumer = checkpoint.consumer.copy()
+        self.comparisons = {table: each.copy() for table, each in checkpoint.comparisons.items()}
         self.hold = checkpoint.counting is not None and checkpoint.counting.lost
         self._count_anew(checkpoint.counting)
         self.hidden = HiddenSet(self.hidden_limit)
