@@ -10,9 +10,8 @@ responses ``spec`` ``discovered`` ``validated`` ``applied`` ``opened`` ``capture
 
 ``tidemark.protocol.fields`` reads leniently: every spelling of a field (``documentSchema``, ``document_schema``, and
 the proto's own ``document_schema_json``), unknown fields, ``$internal`` beside the message, and omitted zero values of
-proto3 are accepted. Writing is strict: camelCase, no field outside the protocol. ``control`` is not Flow's: a connector
-that takes it announces so on stderr (``tidemark.protocol.logs.CONTROL``), and only then is it sent any. ``verified``
-and those that begin with ``verify`` are not Flow's either: they come only after a ``control`` that asks for them.
+proto3 are accepted. Writing is strict: camelCase, no field outside the protocol. ``control`` is not Flow's, nor what
+it asks for from ``verified`` on: a connector that takes it announces so on stderr (``tidemark.protocol.logs.CONTROL``).
 ``captured`` and ``verified`` are not here: they never become objects (see ``tidemark.protocol.codec``).
 """
 
@@ -352,14 +351,7 @@ class BackfillComplete(Message, frozen=True):
 
 
 class VerifyBegin(Message, frozen=True):
-    """All rows of a binding are read once more from here on, to be compared. Pending until the next checkpoint.
-
-    Every event that comes later touches the rows as they are read, and no earlier one is still to take effect at the
-    source. Sent again with the same ``run``, it replaces what came before.
-
-    Attributes:
-        run: The sequence of the ``control`` that asked for it.
-    """
+    """All rows of a binding are read once more, to be compared. ``run``: the sequence of the ``control`` that asks."""
 
     kind: ClassVar[str] = "verifyBegin"
     binding: Count = 0
@@ -367,15 +359,7 @@ class VerifyBegin(Message, frozen=True):
 
 
 class VerifyChunk(Message, frozen=True):
-    """The rows of a binding that came since the last one are what all events so far give.
-
-    They came as ``verified``, or as a batch of columns. Pending until the next checkpoint.
-
-    Attributes:
-        run: As in ``verifyBegin``.
-        number: From 1 on. One that comes again replaces the one before it.
-        rows: How many came.
-    """
+    """The ``rows`` that came of a binding since the last one are what all events so far give. ``number``: from 1."""
 
     kind: ClassVar[str] = "verifyChunk"
     binding: Count = 0
@@ -385,15 +369,7 @@ class VerifyChunk(Message, frozen=True):
 
 
 class VerifyEnd(Message, frozen=True):
-    """All rows of a binding have come since ``verifyBegin``. Pending until the next checkpoint.
-
-    Attributes:
-        run: As in ``verifyBegin``, which may have been left out if there is a ``why``.
-        chunks: How many there are; those with greater numbers are void.
-        rows: How many they brought.
-        why: Why not all rows have come, for people; absent if they have.
-        covered: The table can be verified at all, at another time if there is a ``why``.
-    """
+    """All rows of a binding have come; or ``why`` they have not. ``covered``: they may come another time."""
 
     kind: ClassVar[str] = "verifyEnd"
     binding: Count = 0

@@ -63,6 +63,9 @@ if TYPE_CHECKING:
         Validate,
         Validated,
         ValidatedBinding,
+        VerifyBegin,
+        VerifyChunk,
+        VerifyEnd,
     )
     from tidemark.spark_sink.data_source import register
     from tidemark.spark_sink.job import materialize
@@ -107,6 +110,9 @@ __all__ = [
     "Validate",
     "Validated",
     "ValidatedBinding",
+    "VerifyBegin",
+    "VerifyChunk",
+    "VerifyEnd",
     "materialize",
     "read_changes",
     "read_table",

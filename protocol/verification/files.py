@@ -13,30 +13,19 @@ are written again where a connector was opened from a state before them. So they
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import datetime
 from typing import TypeVar
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from tidemark.protocol.changelog import TableSchema
 from tidemark.protocol.changelog.layout import collection_folder
 from tidemark.protocol.changelog.unreadable import unreadable
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.store import Store
-from tidemark.protocol.verification.digests import DIGEST
 
 FOLDER = "verify"
 
-ROWS = pa.schema([("key", pa.string()), ("id", DIGEST), ("digest", DIGEST)])
-"""A row of the source: its key for people, the digest of its key, and of all its values.
-
-The last one is null for a row with a value that no column of the log holds.
-"""
-
-_OFFSET, _SCHEMA = b"offset", b"schema"
+VERIFIED = "verified.json"
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -87,6 +76,7 @@ class Verified(_Model):
     """``verified.json``: what a verification has found.
 
     Attributes:
+        collection: The table's.
         run: The verification's.
         offset: The log was compared up to here.
         time: When the comparison ended.
@@ -96,6 +86,7 @@ class Verified(_Model):
         different_in_spark: The same of the table that Spark keeps; None where that was not compared.
     """
 
+    collection: str
     run: int
     offset: int
     time: datetime
@@ -123,57 +114,7 @@ def chunk_path(collection: str, run: int, number: int) -> str:
 
 
 def verified_path(collection: str) -> str:
-    return f"{FOLDER}/{collection_folder(collection)}/verified.json"
-
-
-def chunk_bytes(rows: pa.Table, offset: int, schema: TableSchema) -> bytes:
-    """The file of a chunk.
-
-    Args:
-        rows: As ``ROWS``.
-        offset: Its rows are what the events before this offset give.
-        schema: Of the table when it was read.
-    """
-    sink = pa.BufferOutputStream()
-    said = {_OFFSET: str(offset).encode(), _SCHEMA: schema.model_dump_json().encode()}
-    pq.write_table(rows.replace_schema_metadata(said), sink, compression="zstd")
-    return bytes(sink.getvalue())
-
-
-class Chunk:
-    """A chunk that was read: see ``chunk_bytes``."""
-
-    def __init__(self, rows: pa.Table) -> None:
-        said = rows.schema.metadata
-        self.rows = rows
-        self.offset = int(said[_OFFSET])
-        self.schema = TableSchema.model_validate_json(said[_SCHEMA])
-
-
-def read_chunks(store: Store, collection: str, ended: Ended) -> Iterator[Chunk]:
-    """The chunks of a verification, in the order in which they came.
-
-    Raises:
-        ChangeLogError: ``TM-LOG-009`` one is missing or damaged, or they do not have the rows that ``ended`` states;
-            others as ``unreadable``.
-    """
-    rows = 0
-    for number in range(1, ended.chunks + 1):
-        path = chunk_path(collection, ended.run, number)
-        try:
-            chunk = Chunk(pq.read_table(pa.BufferReader(store.read(path))))
-        except FileNotFoundError:
-            raise ChangeLogError("TM-LOG-009", f"{store.where(path)} is missing") from None
-        except OSError as error:
-            raise unreadable(store.where(path), error) from None
-        except (pa.ArrowException, KeyError, ValueError) as error:
-            what = str(error).partition("\n")[0]
-            raise ChangeLogError("TM-LOG-009", f"{store.where(path)} is damaged: {what}") from None
-        rows += chunk.rows.num_rows
-        yield chunk
-    if rows != ended.rows:
-        folder = store.where(run_folder(collection, ended.run))
-        raise ChangeLogError("TM-LOG-009", f"{folder} is damaged: it has {rows} rows, not {ended.rows}")
+    return f"{FOLDER}/{collection_folder(collection)}/{VERIFIED}"
 
 
 def read_said(store: Store, path: str, kind: type[M]) -> M | None:

@@ -147,7 +147,7 @@ def _with_metrics(
     # Its library, and a server, are for those alone who ask for it.
     from tidemark.runtime.page.serving import serve_capture
 
-    return serve_capture(settings.metrics, settings.capture, file, status)
+    return serve_capture(settings.metrics, settings.capture, file, status, settings.log_store())
 
 
 def _notifier(

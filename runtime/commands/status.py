@@ -25,6 +25,7 @@ from tidemark.runtime.status.words import (
     behind_in_words,
     lag_in_words,
     limit_in_words,
+    verified_in_words,
     when_in_words,
 )
 
@@ -124,6 +125,7 @@ def _more_lines(report: dict[str, Any], now: datetime) -> Iterator[str]:
             yield f"         what to do: {one['remedy']}"
         else:
             yield f"spark    {name}: {behind_in_words(one)}"
+    yield from verified_in_words(report["verified"], now)
     for name, why in report["dropped"].items():
         yield f"failed: the rows of {name} that a command asked for are not read: {why}"
         forget = f"tidemark resume {shlex.quote(file)} --table {shlex.quote(name)}"

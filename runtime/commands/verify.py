@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from fnmatch import fnmatchcase
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,9 +20,10 @@ from tidemark.runtime.progress.liveness import liveness
 from tidemark.runtime.progress.state_folder import StateFolder
 from tidemark.runtime.progress.status_file import read_status
 from tidemark.runtime.steering.orders import Orders
-from tidemark.runtime.verification.comparison import Comparison, Found
-from tidemark.runtime.verification.kept_rows import kept_of
-from tidemark.runtime.verification.run import Subject, command, results, under_way
+
+if TYPE_CHECKING:
+    from tidemark.runtime.verification.comparison import Comparison, Found
+    from tidemark.runtime.verification.run import Subject
 
 SHOWN = 20
 """Keys that are printed of each table; --json has up to 10,000."""
@@ -57,6 +58,10 @@ def verify(
 
     Exit status: 0 all rows that were compared are equal, 1 rows differ, 3 a table could not be compared for now.
     """
+    # Arrow takes long to load.
+    from tidemark.runtime.verification.kept_rows import kept_of
+    from tidemark.runtime.verification.run import command, results, under_way
+
     settings = read_capture_file(file)
     write_for(settings.readable_by)
     folder, log = StateFolder.of_file(file), ChangeLog(settings.log_store())
@@ -93,6 +98,8 @@ def verify(
 
 
 def _subjects(settings: CaptureFile, wanted: list[str] | None, known: list[str]) -> list[Subject]:
+    from tidemark.runtime.verification.run import Subject
+
     names = list(dict.fromkeys(wanted or known))
     if wrong := [name for name in names if known and name not in known]:
         listed = "; ".join(f"{name} is not captured{near(name, known)}" for name in wrong)

@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector
 
 from tidemark.protocol.changelog import Commit
 from tidemark.protocol.log_lines import LogLine
+from tidemark.protocol.verification.files import Verified
 from tidemark.runtime.metrics import names
 from tidemark.runtime.metrics.families import Samples, counter, gauge, info
 from tidemark.runtime.progress.display import Display, Passing, severity
@@ -29,10 +30,18 @@ class CaptureMetrics(Passing, Collector):
         capture: The name of the capture.
         display: The other display.
         report: What the capture's status file says now.
+        verified: What the last verification of each table has found.
     """
 
-    def __init__(self, capture: str, display: Display, report: Callable[[], dict[str, Any]]) -> None:
+    def __init__(
+        self,
+        capture: str,
+        display: Display,
+        report: Callable[[], dict[str, Any]],
+        verified: Callable[[], dict[str, Verified]] = dict,
+    ) -> None:
         super().__init__(display)
+        self._verified = verified
         self._capture = capture
         self._report = report
         self._lock = threading.Lock()
@@ -91,6 +100,7 @@ class CaptureMetrics(Passing, Collector):
         """All metrics as of now, as Prometheus' library takes them."""
         yield info(names.CAPTURE, capture=self._capture, version=version("tidemark"))
         yield from _of_report(self._report())
+        yield from _of_verified(self._verified())
         with self._lock:
             counted = [(names.EVENTS, dict(self._events)), (names.BYTES, dict(self._bytes))]
             errors, retries, commits = dict(self._errors), self._retries, self._commits
@@ -133,6 +143,17 @@ def _of_report(report: dict[str, Any]) -> Iterator[Family]:
     error = report["error"]
     unresolved = [((error["code"],), 1.0)] if error is not None and error["passed"] is None else []
     yield gauge(names.UNRESOLVED, unresolved)
+
+
+def _of_verified(found: dict[str, Verified]) -> Iterator[Family]:
+    yield gauge(names.VERIFIED, [((name,), one.time.timestamp()) for name, one in found.items()])
+    different = [((name, "log"), float(one.different)) for name, one in found.items()]
+    different += [
+        ((name, "spark"), float(one.different_in_spark))
+        for name, one in found.items()
+        if one.different_in_spark is not None
+    ]
+    yield gauge(names.VERIFIED_DIFFERENT, different)
 
 
 def _one(value: float | None) -> Samples:

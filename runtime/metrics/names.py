@@ -45,6 +45,15 @@ CAUGHT_UP = Metric(
 SOURCE_AWAY = Metric(
     "tidemark_source_away_seconds", "gauge", "For how long the source cannot be reached; 0 while it can"
 )
+VERIFIED = Metric(
+    "tidemark_verified_timestamp_seconds", "gauge", "When a table was last compared with its source", ("table",)
+)
+VERIFIED_DIFFERENT = Metric(
+    "tidemark_verified_different_rows",
+    "gauge",
+    "Rows that differed from the source when a table was last compared, in the log or in Spark",
+    ("table", "in"),
+)
 SILENT = Metric(
     "tidemark_connector_silent", "gauge", "1 if the connector says nothing, so that nothing is known, else 0"
 )

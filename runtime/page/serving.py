@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from tidemark.protocol.capture_file import CaptureFile, MetricsEntry
+from tidemark.protocol.store import Store
 from tidemark.runtime.metrics.capture_metrics import CaptureMetrics
 from tidemark.runtime.metrics.materialize_metrics import MaterializeMetrics
 from tidemark.runtime.metrics.server import MetricsServer, why_unready
@@ -18,18 +19,25 @@ from tidemark.runtime.page.site import page_routes
 from tidemark.runtime.progress.display import Display
 from tidemark.runtime.progress.status_file import StatusFile
 from tidemark.runtime.status.spark_tables import SparkTables
+from tidemark.runtime.verification.results import KnownResults
 
 Serving = AbstractContextManager[int]
 """Serves while it is entered, and gives the port."""
 
 
-def serve_capture(entry: MetricsEntry, capture: str, file: Path, status: StatusFile) -> tuple[Display, Serving]:
+def serve_capture(
+    entry: MetricsEntry, capture: str, file: Path, status: StatusFile, log: Store
+) -> tuple[Display, Serving]:
     """What is to be told of the capture, in front of its status file; and what serves.
+
+    Args:
+        file: The capture file.
+        log: What the change log is in.
 
     Raises:
         UsageError: As ``MetricsServer``.
     """
-    metrics = CaptureMetrics(capture, status, status.report)
+    metrics = CaptureMetrics(capture, status, status.report, KnownResults(log))
     errors = RecentErrors(metrics)
 
     def read() -> Reading:

@@ -51,9 +51,6 @@ LOOK_SECONDS = 0.5
 """The longest time between two checks for commands and for edits of the capture file."""
 
 
-_OF_TABLE = SourcedSchema | BackfillBegin | BackfillComplete | Said
-
-
 class Session:
     """Reads one opened connector to its end.
 
@@ -210,11 +207,7 @@ class Session:
     def _take(self, lines: list[bytes]) -> None:
         for run in self._captured.runs(lines):
             if not isinstance(run, bytes):
-                if run.verified:
-                    self._receive("verified")
-                    self._received.documents(run.binding, self._handle(run.binding), run.documents)
-                else:
-                    self._add(run.binding, run.documents)
+                self._add(*run)
                 continue
             message = self._message(run, lines)
             if isinstance(message, tuple):
@@ -230,10 +223,11 @@ class Session:
             before = next(number for number, other in enumerate(lines) if other is line)
             raise self._broken(error, self._lines_read + before + 1) from None
 
-    def _add(self, index: int, documents: list[bytes]) -> None:
-        self._receive("captured")
+    def _add(self, index: int, documents: list[bytes], verified: bool = False) -> None:
+        self._receive("verified" if verified else "captured")
+        add = partial(self._received.documents, index) if verified else self._batch.add
         try:
-            self._batch.add(self._handle(index), documents)
+            add(self._handle(index), documents)
         except ProtocolError as error:  # of these documents or of earlier ones
             raise self._broken(error) from None
 
@@ -242,9 +236,8 @@ class Session:
         try:
             parts = column_parts(batch.line, batch.body, self._batch.next_offset)
             handles = [self._handle(part.binding) for part in batch.line.parts]
-            if batch.line.parts and batch.line.parts[0].kind == "verify":
-                self._received.columns(batch.line.parts[0].binding, handles[0], parts[0])
-                return
+            if parts and (first := batch.line.parts[0]).kind == "verify":
+                return self._received.columns(first.binding, handles[0], parts[0])
             self._batch.add_columns(list(zip(handles, parts, strict=True)), batch.line.events)
         except ProtocolError as error:  # of these columns or of earlier ones
             raise self._broken(error) from None
@@ -262,7 +255,9 @@ class Session:
             if not response.explicit_acknowledgements:
                 self._talk.finish()
             return
-        if self._opened is None or not isinstance(response, Checkpoint | _OF_TABLE):
+        if self._opened is None or not isinstance(
+            response, Checkpoint | SourcedSchema | BackfillBegin | BackfillComplete | Said
+        ):
             when = "before opened" if self._opened is None else "after opened"
             raise ConnectorError("TM-RUN-005", f"{self._name} sent {response.kind} {when}")
         if not isinstance(response, Checkpoint):

@@ -11,11 +11,13 @@ import msgspec
 
 from tidemark.protocol.capture_file import CaptureFile, read_capture_file
 from tidemark.protocol.changelog import ChangeLog
+from tidemark.protocol.changelog.unreadable import unreadable
 from tidemark.protocol.errors import ChangeLogError, TidemarkError, UsageError
 from tidemark.protocol.messages import JsonObject
 from tidemark.protocol.store import Store
 from tidemark.protocol.store.local import DirectoryStore
 from tidemark.protocol.store.opening import opened
+from tidemark.protocol.verification.files import FOLDER, Verified
 from tidemark.runtime.progress.liveness import Liveness, liveness
 from tidemark.runtime.progress.rereads import rereads
 from tidemark.runtime.progress.state_folder import StateFolder
@@ -25,6 +27,7 @@ from tidemark.runtime.status.retained import Retained, ask_source, retained_now
 from tidemark.runtime.status.spark_tables import spark_tables
 from tidemark.runtime.status.verdict import exit_status, needs
 from tidemark.runtime.steering.orders import Orders
+from tidemark.runtime.verification.results import as_json, results_of
 
 NOTHING_OF_LOG: dict[str, Any] = {
     "commit": -1,
@@ -159,6 +162,7 @@ def of_log(place: Place, log: ChangeLog, now: datetime) -> dict[str, Any]:
         "events": summary.next_offset,
         "spark_set_aside": {name: one["set_aside"] for name, one in spark.items() if one["set_aside"]},
         "spark": spark,
+        "verified": as_json(_verified(log.store)),
         "tables": {
             name.replace("/", "."): {"events": totals.events, "bytes": totals.bytes}
             for name, totals in sorted(summary.totals.items())
@@ -185,6 +189,13 @@ def _last_with_data(log: ChangeLog, end: int, now: datetime) -> dict[str, Any] |
     commit = log.commit(log.commit_with_offset(end - 1))
     age = (now - commit.time).total_seconds()
     return {"commit": commit.number, "time": commit.time.isoformat(), "age_seconds": round(age, 3)}
+
+
+def _verified(store: Store) -> dict[str, Verified]:
+    try:
+        return results_of(store)
+    except OSError as error:
+        raise unreadable(store.where(FOLDER), error) from None
 
 
 def _halted(tables: JsonObject) -> list[tuple[str, JsonObject]]:

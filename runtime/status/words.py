@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
@@ -68,3 +69,19 @@ def _with_reason(state: str, figures: dict[str, Any]) -> str:
     if figures.get("dropped"):
         return f"{state}; a command failed"
     return f"{state} for {figures['waits_for']}" if state == "waiting" and figures.get("waits_for") else state
+
+
+def verified_in_words(found: dict[str, dict[str, Any]], now: datetime) -> Iterator[str]:
+    """What verifications have found: tables whose rows differ, each by itself; the others together."""
+    equal = []
+    for name, one in found.items():
+        ago = (now - datetime.fromisoformat(one["time"])).total_seconds()
+        differ = [f"{one['different']:,} rows of the log"] if one["different"] else []
+        differ += [f"{one['different_in_spark']:,} in Spark"] if one["different_in_spark"] else []
+        if differ:
+            yield f"verified {name}, {duration(ago)} ago: {' and '.join(differ)} differ from the source"
+        else:
+            equal.append(ago)
+    if equal:
+        tables = "1 table" if len(equal) == 1 else f"{len(equal):,} tables"
+        yield f"verified {tables}, the first {duration(max(equal))} ago: equal"

@@ -19,8 +19,9 @@ import pyarrow.compute
 
 from tidemark.protocol.changelog import ChangeLog, Summary, TableSchema
 from tidemark.protocol.errors import TidemarkError
+from tidemark.protocol.verification.chunk_files import Chunk, read_chunks
 from tidemark.protocol.verification.digests import DIGEST, digests, texts
-from tidemark.protocol.verification.files import Begun, Chunk, Ended, begin_path, end_path, read_chunks, read_said
+from tidemark.protocol.verification.files import Begun, Ended, begin_path, end_path, read_said
 from tidemark.runtime.verification.buckets import Buckets
 from tidemark.runtime.verification.keys import keys_of
 from tidemark.runtime.verification.logged_rows import LoggedBatch, LoggedRows

@@ -15,8 +15,9 @@ from pydantic import BaseModel
 from tidemark.protocol.changelog import TableSchema
 from tidemark.protocol.messages import VerifyBegin, VerifyChunk, VerifyEnd
 from tidemark.protocol.store import Store
+from tidemark.protocol.verification.chunk_files import ROWS, chunk_bytes
 from tidemark.protocol.verification.digests import DIGEST, digests, texts
-from tidemark.protocol.verification.files import ROWS, Begun, Ended, begin_path, chunk_bytes, chunk_path, end_path
+from tidemark.protocol.verification.files import Begun, Ended, begin_path, chunk_path, end_path
 from tidemark.runtime.changelog.batch import Batch, BoundCollection
 from tidemark.runtime.changelog.documents.column_parts import ColumnPart
 from tidemark.runtime.changelog.documents.quarantine import Misfit

@@ -11,7 +11,6 @@ from tidemark.protocol.changelog import ChangeLog, Summary
 from tidemark.protocol.messages import Action, Control
 from tidemark.protocol.store import Store
 from tidemark.protocol.verification.files import (
-    FOLDER,
     Ended,
     Verified,
     begin_path,
@@ -117,6 +116,7 @@ def _is_committed(summary: Summary, ended: Ended) -> bool:
 
 def _note(store: Store, collection: str, run: int, found: Found) -> None:
     said = Verified(
+        collection=collection,
         run=run,
         offset=found.in_log.offset,
         time=datetime.now(UTC),
@@ -139,14 +139,3 @@ def _forget(store: Store, collection: str, run: int) -> None:
         for path in sorted(paths, key=lambda path: path == begin):
             with writing(store.where(path)):
                 store.delete(path)
-
-
-def verified_tables(store: Store) -> dict[str, Verified]:
-    """By collection, what its last verification has found. Raises as ``read_said``."""
-    found = {}
-    for entry in store.list(FOLDER):
-        if entry.path.endswith("/verified.json"):
-            said = read_said(store, entry.path, Verified)
-            if said is not None:
-                found[entry.path.removeprefix(f"{FOLDER}/").removesuffix("/verified.json")] = said
-    return found

@@ -26,6 +26,7 @@ from tests.backfill.reader import (
     rows_by_page,
 )
 from tests.backfill.records import Checkpoint, Chunk, Comparison
+from tests.backfill.watched_ranges import WatchedRanges, unordered
 from tidemark.backfill.counted_rows import CountedRows
 from tidemark.backfill.fence import Fence
 from tidemark.backfill.hidden import HiddenSet
@@ -34,7 +35,6 @@ from tidemark.backfill.limits import Limits
 from tidemark.backfill.range_scan import Range, RangeScan
 from tidemark.backfill.ranges import Pages, TableRanges
 from tidemark.protocol.errors import SourceError
-from tidemark.protocol.messages import JsonObject
 
 SMALL = Limits(
     window=4, reread_bytes=8, reread_least=1, reread_keys=3, rereads_per_chunk=2, range_bytes=400, overflows=2
@@ -289,13 +289,13 @@ class World:
             return False
         table = chunk.table
         ranges = self.ranges[table]
-        before = _unordered(ranges.to_state())
+        before = unordered(ranges.to_state())
         work = self.consumer.work[table]
         emission = scan.emit()
         del self.chunks[scan]
         kept = rows if emission.keep is None else [row for part in emission.keep for row in rows[part]]
         assert len(kept) + emission.dropped + emission.cut == len(rows)
-        after = _unordered(ranges.to_state())
+        after = unordered(ranges.to_state())
         # The count of overflows starts anew once the last chunk of a table that is done is over.
         forgotten = {**before, "overflows": 0} if before["done"] else before
         same = after in (before, forgotten) or after["overflows"] > 0
@@ -341,13 +341,10 @@ class World:
         done = table != KEYLESS and self.ranges[table].done and self.position >= self.trusted_from[table]
         if self.event or len(self.hidden) or not done:
             return
+        earlier = [scan for scan, chunk in self.chunks.items() if chunk.table == table and chunk.plan.compared]
+        self.chunks = {scan: chunk for scan, chunk in self.chunks.items() if scan not in earlier}
         self.ranges[table].compare()
-        self.chunks = {scan: chunk for scan, chunk in self.chunks.items() if not self._is_old(scan, chunk, table)}
         self.comparisons[table] = Comparison(frozenset(self.consumer.tables[table]))
-
-    def _is_old(self, scan: RangeScan, chunk: Chunk, table: str) -> bool:
-        """Whether a chunk is of an earlier comparison."""
-        return chunk.table == table and chunk.plan.compared and scan is not self.ranges[table].comparison
 
     def split(self, table: str, which: int, numbers: Iterable[int]) -> None:
         """A range is cut at those keys, or pages, that lie in what is left of it."""
@@ -500,19 +497,3 @@ class World:
         ranges = self.ranges[table]
         untouched = Range(), Range(file=str(self.files[table]))
         return not ranges.done and not (len(ranges.scans) == 1 and ranges.scans[0].range in untouched)
-
-
-class WatchedRanges(TableRanges):
-    """Tells when it begins again by itself."""
-
-    def watched_by(self, work: dict[str, Work]) -> None:
-        self._work = work
-
-    def _begin(self, whole: Range) -> None:
-        super()._begin(whole)
-        if hasattr(self, "_work"):
-            self._work[self.table] = Work()
-
-
-def _unordered(state: JsonObject) -> JsonObject:
-    return {**state, "rereads": sorted(state["rereads"])}

@@ -128,6 +128,7 @@ def documents() -> dict[str, bytes]:
     files = {f"protocol/request-{kind}.json": _request(model) for kind, model in REQUESTS.items()}
     files |= {f"protocol/response-{kind}.json": _response(model) for kind, model in RESPONSES.items()}
     files["protocol/response-captured.json"] = _envelope("captured", _CAPTURED)
+    files["protocol/response-verified.json"] = _envelope("verified", _CAPTURED)
     files["protocol/response-capturedBatch.json"] = _batch_line()
     files["protocol/state.json"] = {"$schema": _DIALECT, **_message(ConnectorState)}
     files["changelog/header.json"] = _file(LogHeader)

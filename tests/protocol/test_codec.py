@@ -76,6 +76,9 @@ responses = st.one_of(
     made(messages.Checkpoint, state=st.none() | states),
     made(messages.BackfillBegin, binding=UINT32),
     made(messages.BackfillComplete, binding=UINT32),
+    made(messages.VerifyBegin, binding=UINT32, run=UINT32),
+    made(messages.VerifyChunk, binding=UINT32, run=UINT32, number=UINT32, rows=UINT32),
+    made(messages.VerifyEnd, binding=UINT32, run=UINT32, chunks=UINT32, rows=UINT32, why=st.none() | TEXTS),
 )
 
 
@@ -194,6 +197,9 @@ FIELDS: dict[str, set[str]] = {
     "checkpoint": {"state"},
     "backfillBegin": {"binding"},
     "backfillComplete": {"binding"},
+    "verifyBegin": {"binding", "run"},
+    "verifyChunk": {"binding", "run", "number", "rows"},
+    "verifyEnd": {"binding", "run", "chunks", "rows", "why", "covered"},
 }
 NESTED: dict[str, set[str]] = {
     "discovered": {

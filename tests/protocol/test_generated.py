@@ -41,7 +41,7 @@ def _load(name: str) -> Json:
 def test_every_message_has_its_schema() -> None:
     schemas = {Path(path).stem for path in protocol_documents.documents() if path.startswith("protocol/")}
     expected = {f"request-{kind}" for kind in REQUESTS}
-    expected |= {f"response-{kind}" for kind in [*RESPONSES, "captured", "capturedBatch"]}
+    expected |= {f"response-{kind}" for kind in [*RESPONSES, "captured", "capturedBatch", "verified"]}
     assert schemas == expected | {"state"}
 
 
