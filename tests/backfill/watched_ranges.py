@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.backfill.consumer import Work
 from tidemark.backfill.range_scan import Range
 from tidemark.backfill.ranges import TableRanges
+from tidemark.protocol.messages import JsonObject
 
 
 class WatchedRanges(TableRanges):

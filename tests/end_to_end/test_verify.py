@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
-from contextlib import closing
+from contextlib import ExitStack, closing
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.end_to_end.capture import Capture
+from tests.end_to_end.capture import Capture, own_process
 from tests.servers.deadline import wait_until
 from tests.workload.tables import Database, create_tables, source_of
 from tests.workload.writers import Workload
@@ -121,3 +123,45 @@ def test_nothing_differs_under_load(database: Database, tmp_path: Path) -> None:
             assert {name: found["keys"] for name, found in tables.items() if found["keys"]} == {}
             assert status == 0
         workload.stop()
+
+
+@pytest.mark.slow
+def test_a_verification_continues_after_kills(each_database: Database, tmp_path: Path) -> None:
+    create_tables(each_database, 2_000)
+    config = {"backfill": {"chunk_rows": 50}}
+    capture = Capture(tmp_path, each_database, config, own_process(each_database))
+    with Workload(each_database, writers=1, seed=7, rate=50) as workload, ExitStack() as stack:
+        running = stack.enter_context(capture.start())
+        wait_until(lambda: is_read(capture), 120, "all tables are read")
+        asked = stack.enter_context(capture.start("verify", "--share", "20%"))
+        for kill in ("connector", "runtime", "command"):
+            before = len(chunks(capture))
+            wait_until(partial(has_more_chunks, capture, before), 60, "a chunk is read")
+            if kill == "connector":
+                connector = partial(capture.connector_of, running)
+                os.kill(wait_until(connector, 30, "a connector"), signal.SIGKILL)
+            elif kill == "command":
+                os.kill(asked.pid, signal.SIGKILL)
+                asked.wait()
+            else:
+                os.kill(running.pid, signal.SIGKILL)
+                running.wait()
+                running = stack.enter_context(capture.start())
+        again = capture.run("verify", "--json")
+        workload.stop()
+    assert "is under way, and continues" in again.said
+    assert again.status == 0, again.said
+    line = next(line for line in again.said.splitlines() if line.startswith('{"run"'))
+    tables = json.loads(line)["tables"]
+    assert json.loads(line)["run"] == 1
+    assert {name for name, found in tables.items() if found["why"]} == set()
+    assert min(found["rows"] for found in tables.values()) > 1_500
+    assert chunks(capture) == []
+
+
+def has_more_chunks(capture: Capture, count: int) -> bool:
+    return len(chunks(capture)) > count
+
+
+def chunks(capture: Capture) -> list[Path]:
+    return sorted(capture.log.glob("verify/*/*/*/*.parquet"))
