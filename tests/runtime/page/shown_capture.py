@@ -127,7 +127,7 @@ def shown(path: Path, port: int = 0) -> Iterator[ShownCapture]:
     folder = captured(path)
     status = StatusFile(StateFolder([path / "state"]), folder.log_store, Recorder())
     entry = MetricsEntry(listen=f"127.0.0.1:{port}")
-    display, server = serve_capture(entry, "shop", folder.file, status)
+    display, server = serve_capture(entry, "shop", folder.file, status, folder.log_store)
     with server as served:
         display.log(status_line())
         yield ShownCapture(served, display, folder)
