@@ -37,6 +37,7 @@ NOTHING_OF_LOG: dict[str, Any] = {
     "events": 0,
     "spark_set_aside": {},
     "spark": {},
+    "verified": {},
     "tables": {},
     "commands": [],
 }
