@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from threading import Lock
 from typing import Self
@@ -192,8 +193,9 @@ class LogWriter:
 
         Raises:
             ChangeLogError: ``TM-LOG-007`` another writer has taken over the log; ``TM-LOG-008`` it cannot be written;
-                ``TM-LOG-010`` too many documents do not fit. Except after 007, only opening the log again shows whether
-                it has the batch: close this writer.
+                ``TM-LOG-010`` too many documents do not fit; ``TM-LOG-013`` the log is not there any more, or an
+                earlier copy is in its place. Except after 007, only opening the log again shows whether it has the
+                batch: close this writer.
         """
         if self._failed or not self._batches or self._batches[0] is not batch or batch.discarded:
             raise ValueError("batches are committed once, in the order they were begun, and not after a failure")
@@ -202,6 +204,7 @@ class LogWriter:
             segments = batch.finish()
             with writing():
                 self.store.sync([segment.path for segment in segments])
+            self._check_previous(batch.number)
             commit = self._commit_of(batch, segments, state, checkpoints)
             batch.kept = True  # Also where it fails: it may be in the log, and only the answer was lost.
             summary, self._previous = write_commit(self.store, commit, self.summary)
@@ -224,6 +227,20 @@ class LogWriter:
                 self._log_start = None
         self._failed = False
         return commit
+
+    def _check_previous(self, number: int) -> None:
+        """Makes sure that the newest commit is the one that this writer made: a folder may be replaced by a copy."""
+        if self.store.directory is None:
+            return
+        path = f"{layout.COMMITS}/{layout.commit_name(number - 1)}"
+        with writing():
+            found = self.store.read(path) if self.store.exists(path) else b""
+        if sha256(found).hexdigest() == self._previous:
+            return
+        if self._has_disappeared():
+            raise disappeared(self.store)
+        what = f"commit {number - 1}, the last that was made, is not in {self.store.place} any more"
+        raise ChangeLogError("TM-LOG-013", f"{what}: a copy from before it is in its place")
 
     def _commit_of(self, batch: Batch, segments: list[Segment], state: JsonObject, checkpoints: int) -> Commit:
         change, now = difference(self.summary.state, state), datetime.now(UTC)

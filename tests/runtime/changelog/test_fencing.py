@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -80,3 +81,36 @@ def test_a_fenced_writer_with_nothing_to_write_is_fenced_too(tmp_path: Path) -> 
         with pytest.raises(ValueError, match="after a failure"):
             old.commit(old.begin(), {}, 1)
         old.close()
+
+
+@pytest.mark.parametrize("commits", [0, 2])
+def test_a_writer_does_not_go_on_behind_an_earlier_copy(tmp_path: Path, commits: int) -> None:
+    root, copy = tmp_path / "log", tmp_path / "copy"
+    with LogWriter.open(root, "shop") as writer:
+        orders = writer.bind(ORDERS, ORDER_SCHEMA)
+        for number in range(3):
+            if number == commits:
+                shutil.copytree(root, copy)
+            batch = writer.begin()
+            batch.add(orders, [order(number)])
+            writer.commit(batch, {"orders": number}, 1)
+        shutil.rmtree(root)
+        shutil.copytree(copy, root)
+        batch = writer.begin()
+        batch.add(orders, [order(3)])
+        with pytest.raises(ChangeLogError) as caught:
+            writer.commit(batch, {"orders": 3}, 1)
+        assert caught.value.code == "TM-LOG-013" and "a copy from before" in caught.value.message
+    with LogWriter.open(root, "shop") as again:
+        assert again.state == ({"orders": commits - 1} if commits else {})
+    assert [event["id"] for event in stored(root)] == list(range(commits))
+
+
+def test_a_log_that_was_taken_away_has_disappeared(tmp_path: Path) -> None:
+    root = tmp_path / "log"
+    with LogWriter.open(root, "shop") as writer:
+        shutil.rmtree(root)
+        with pytest.raises(ChangeLogError, match="has disappeared") as caught:
+            writer.commit(writer.begin(), {"orders": 1}, 1)
+        assert caught.value.code == "TM-LOG-013"
+    assert not root.exists()
