@@ -10,6 +10,7 @@ import typer
 
 from tidemark.protocol.capture_file import CaptureFile, read_capture_file
 from tidemark.protocol.changelog import ChangeLog
+from tidemark.protocol.changelog.models import QUARANTINE
 from tidemark.protocol.errors import SourceError, UsageError
 from tidemark.protocol.text.nearest_names import near
 from tidemark.runtime.commands.arguments import CaptureFileArgument, JsonOption
@@ -66,7 +67,11 @@ def verify(
     write_for(settings.readable_by)
     folder, log = StateFolder.of_file(file), ChangeLog(settings.log_store())
     status = read_status(folder, log.store) or {}
-    subjects = _subjects(settings, table, list(status.get("tables", {})))
+    # A capture that has just been started has said nothing of its tables yet.
+    in_log = [name.replace("/", ".") for name in log.summary().totals if name != QUARANTINE]
+    subjects = _subjects(settings, table, list(status.get("tables", {})) or in_log)
+    if not subjects:
+        raise UsageError("TM-CFG-007", f"{log.store.place} has no tables yet")
 
     run: int | None = None
 

@@ -253,6 +253,8 @@ class _Table:
             found.kept_apart += _true(pc.and_(out, bucket.column("source")))
             bucket = bucket.filter(pc.invert(out))
         rows = bucket.filter(pc.greater(bucket.column("place"), 2 * after + 1))
+        if not rows.num_rows:
+            return rows
         rows = rows.sort_by([("id", "ascending"), ("place", "ascending")])
         # A row that came twice is compared the first time.
         again = pc.and_(_same_as_before(rows), pc.and_(rows.column("source"), _before(rows.column("source"), False)))

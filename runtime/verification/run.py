@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -11,6 +12,7 @@ from tidemark.protocol.changelog import ChangeLog, Summary
 from tidemark.protocol.messages import Action, Control
 from tidemark.protocol.store import Store
 from tidemark.protocol.verification.files import (
+    Begun,
     Ended,
     Verified,
     begin_path,
@@ -53,7 +55,8 @@ def under_way(store: Store, subjects: Iterable[Subject]) -> int | None:
         folder = run_folder(collection, 0).rpartition("/")[0]
         numbers = [int(name) for name in store.folders(folder) if name.isdecimal()]
         newest = max(numbers, default=0)
-        runs.add(newest if verified is None or verified.run < newest else 0)
+        begun = newest and read_said(store, begin_path(collection, newest), Begun) is not None
+        runs.add(newest if begun and (verified is None or verified.run < newest) else 0)
     return runs.pop() if len(runs) == 1 and 0 not in runs else None
 
 
@@ -139,3 +142,6 @@ def _forget(store: Store, collection: str, run: int) -> None:
         for path in sorted(paths, key=lambda path: path == begin):
             with writing(store.where(path)):
                 store.delete(path)
+        if store.directory is not None:
+            with suppress(OSError):  # It is empty, unless a capture writes into it just now.
+                (store.directory / run_folder(collection, number)).rmdir()

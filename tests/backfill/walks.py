@@ -53,7 +53,7 @@ class Walk:
         )
         database, world = self.world.database, self.world
         steering = random.choice((0, 2))
-        comparing = random.choice((0, 4))
+        comparing = 4 * (seed % 2)  # The other walks are those that find each rule.
         two_phases = 6 if self.mariadb else 2
         self.steps = (
             (20, self.commit),

@@ -10,9 +10,12 @@ import pytest
 
 from tests.end_to_end.capture import Capture
 from tests.operations.test_lag import slot_of
+from tests.servers.deadline import wait_until
 from tests.warm_process import run_to_its_end
 from tests.workload.tables import Database, create_tables
 from tidemark.demo.processes import TIDEMARK
+from tidemark.protocol.changelog import ChangeLog
+from tidemark.runtime.upkeep.log_check import LogCheck
 
 pytestmark = pytest.mark.slow
 
@@ -53,3 +56,22 @@ def test_a_binary_log_still_has_it(product: str, request: pytest.FixtureRequest,
     before = capture.snapshot_rows()
     capture.catch_up()
     assert capture.differences() == [] and capture.snapshot_rows() == before
+
+
+def test_a_capture_that_runs_ends_and_resumes_from_the_copy(mariadb_database: Any, tmp_path: Path) -> None:
+    create_tables(mariadb_database, 20)
+    capture = Capture(tmp_path, mariadb_database)
+    capture.catch_up()
+    copy = tmp_path / "backup.log"
+    shutil.copytree(capture.log, copy)
+    with capture.start() as running, mariadb_database.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("UPDATE accounts SET name = 'another'")
+        wait_until(lambda: capture.differences() == [], 60, "the log has it")
+        capture.log.rename(tmp_path / "lost.log")
+        copy.rename(capture.log)
+        cursor.execute("UPDATE accounts SET name = 'a third'")
+        assert wait_until(lambda: not running.running, 60, "it ends")
+    assert "a copy from before it is in its place" in capture.output.read_text()
+    capture.catch_up()
+    assert capture.differences() == []
+    assert list(LogCheck(ChangeLog(capture.log)).damages()) == []
