@@ -188,6 +188,12 @@ CODES = (
         "where it was.",
     ),
     manual(
+        "TM-RUN-030",
+        "Rows differ from the source",
+        "tidemark verify FILE --table TABLE names their keys. Read them again by tidemark backfill, and verify the table "
+        "again. It is a defect of tidemark or of the source's log: please report it.",
+    ),
+    manual(
         "TM-LOG-005",
         "The log belongs to another capture",
         "Give each capture its own log: change log: in the capture file. If the capture was renamed, give it its old "

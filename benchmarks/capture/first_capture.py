@@ -124,14 +124,14 @@ def main() -> None:
                 endpoint = {**source.config, "backfill": {"readers": arguments.readers}}
                 if opened is postgres:
                     endpoint["slot"] = f"{name}_{turn}"
-                taken[name].append(_captured(source, endpoint, Path(folder) / name, batches))
+                taken[name].append(captured(source, endpoint, Path(folder) / name, batches))
         _report(taken, arguments.rows)
         for name in logs:
             _compare(Path(folder) / name / "bench.log", source.table, parquet, name)
 
 
-def _captured(source: Source, endpoint: dict[str, Any], folder: Path, batches: str) -> Spent:
-    """One capture into a new log."""
+def captured(source: Source, endpoint: dict[str, Any], folder: Path, batches: str = ARROW) -> Spent:
+    """One capture into a new log, ``bench.log`` beside a capture file in the folder."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     connector = {

@@ -23,6 +23,7 @@ from tidemark.protocol.capture_file.retain_entry import RetainEntry
 from tidemark.protocol.capture_file.spark_entry import SparkEntry
 from tidemark.protocol.capture_file.store_entry import StoreEntry
 from tidemark.protocol.capture_file.values import STRICT, Seconds, StoredPath
+from tidemark.protocol.capture_file.verify_entry import VerifyEntry
 from tidemark.protocol.store import Store
 from tidemark.protocol.store.opening import RETRIED, is_url, opened
 from tidemark.protocol.store.settings import StoreSettings
@@ -213,6 +214,7 @@ class CaptureFile(BaseModel):
     readable_by: Literal["owner", "group", "all"] = "group"
     metrics: MetricsEntry | None = None
     notify: NotifyEntry | None = None
+    verify: VerifyEntry | None = None
     spark: SparkEntry | None = None
     _path: Path = PrivateAttr(default=Path())
 

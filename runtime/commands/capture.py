@@ -94,6 +94,7 @@ def capture(
     orders = cache(lambda: Orders.of(folder, beside))  # Once the folder is known, which is that of the log's owner.
     upkeep = partial(_upkeep, settings, folder, orders, display)
     log = OwnedLog(store, settings.capture, folder, KnownLog(file), take_over=take_over, upkeep=upkeep)
+    verifications = _verifications(file, settings, folder, status, display, until_caught_up=until_caught_up)
     notifier = _notifier(settings, read_status(folder, store), status, display)
     preparation_of = partial(_preparation, display=display, log=log, until_caught_up=until_caught_up)
 
@@ -109,6 +110,7 @@ def capture(
         display,
         _LoggingTo(display),
         log,
+        verifications,
         ThreadPoolExecutor(1) as loader,
     ):
         status.begin()
@@ -159,6 +161,27 @@ def _notifier(
     from tidemark.runtime.notifications.notifier import Notifier
 
     return Notifier(settings.notify, settings.folder, settings.capture, before, status.report, display.notice)
+
+
+def _verifications(
+    file: Path,
+    settings: CaptureFile,
+    folder: StateFolder,
+    status: StatusFile,
+    display: Display,
+    *,
+    until_caught_up: bool,
+) -> AbstractContextManager[object]:
+    """What has the tables verified now and then, where the file asks for it."""
+    if settings.verify is None or until_caught_up:
+        return nullcontext()
+    from tidemark.runtime.upkeep.verifications import Schedule
+
+    def is_ready() -> bool:
+        said = status.report()
+        return bool(said["tables"]) and all(one.get("done") for one in said["tables"].values())
+
+    return Schedule(file, settings.verify, folder, is_ready, display.notice)
 
 
 def _upkeep(

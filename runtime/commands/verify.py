@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tidemark.protocol.capture_file import CaptureFile, read_capture_file
+from tidemark.protocol.capture_file.verify_entry import share as share_of
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.changelog.models import QUARANTINE
 from tidemark.protocol.errors import SourceError, UsageError
@@ -36,8 +36,6 @@ TablesOption = Annotated[
 ShareOption = Annotated[
     str, typer.Option(help="The most of the time that reading may take, such as 5%: the rest of it the source rests.")
 ]
-
-_SHARE = re.compile(r"(\d+(?:\.\d+)?)%")
 
 
 def verify(
@@ -126,11 +124,10 @@ def _truncate(settings: CaptureFile) -> Any:
 
 
 def _share(text: str) -> float:
-    match = _SHARE.fullmatch(text)
-    share = float(match[1]) / 100 if match else 0.0
-    if not 0 < share <= 1:
-        raise UsageError("TM-CFG-007", f"--share {text} is not a part of the time, such as 5%")
-    return share
+    try:
+        return share_of(text)
+    except ValueError as error:
+        raise UsageError("TM-CFG-007", f"--share {text} is not {error}") from None
 
 
 def _in_words(name: str, found: Found) -> list[str]:

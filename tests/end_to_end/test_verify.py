@@ -112,6 +112,24 @@ def test_it_names_the_rows_that_differ_and_no_others(each_database: Database, tm
             workload.stop()
 
 
+def test_it_is_done_in_the_background(database: Database, tmp_path: Path) -> None:
+    forgotten = tmp_path / "forgotten"
+    command = [sys.executable, str(FORGETFUL), source_of(database).connector, str(forgotten)]
+    entries = {"verify": {"every": "1m", "share": "100%"}}
+    capture = Capture(tmp_path, database, {}, {"command": command}, ["public.planted"], entries)
+    with database.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE planted (code text PRIMARY KEY); INSERT INTO planted VALUES ('a'), ('b')")
+        capture.catch_up()
+        forgotten.write_text("b")
+        cursor.execute("DELETE FROM planted WHERE code = 'b'")
+        with capture.start():
+            wait_until(lambda: "TM-RUN-030" in capture.output.read_text(), 60, "it tells what differs")
+            assert "of public.planted in the log, 1 row unlike the source's" in capture.output.read_text()
+            status = capture.run("status")
+            assert status.status == 1 and "rows of public.planted differ from the source" in status.said
+            assert (capture.status_file.parent / "verification.json").exists()
+
+
 @pytest.mark.slow
 def test_nothing_differs_under_load(database: Database, tmp_path: Path) -> None:
     capture = Capture(tmp_path, database)
