@@ -104,8 +104,9 @@ class Schedule(threading.Thread):
         for name, one in found["tables"].items():
             for where, part in (("the log", one), ("Spark", one["spark"])):
                 if part is not None and (rows := sum(part["different"].values())):
-                    what = "1 row" if rows == 1 else f"{rows:,} rows"
-                    self._tell("error", f"of {name} in {where}, {what} unlike the source's", code="TM-RUN-030")
+                    what, differ = ("1 row", "differs") if rows == 1 else (f"{rows:,} rows", "differ")
+                    text = f"{what} of {name} in {where} {differ} from the source"
+                    self._tell("error", text, code="TM-RUN-030")
 
     def _last(self) -> float:
         """When the last one ended, in seconds since 1970; 0 before the first."""

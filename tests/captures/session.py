@@ -112,8 +112,8 @@ class Session:
     Attributes:
         documents: Checkpointed documents, as (binding, document).
         schemas: Checkpointed schemas, as (binding, schema).
-        events: Both, and the begins and ends of backfills, in the order in which they came, as ("doc", "schema",
-            "backfillBegin" or "backfillComplete", binding, body).
+        events: Both, the begins and ends of backfills, and what comes of verifications, in the order in which they
+            came, as ("doc", "schema" or the kind of the message, binding, body).
         state: The reduced state of the last checkpoint.
         checkpoints: How many came.
         logs: Log lines so far.
@@ -305,6 +305,9 @@ class Session:
             if kind == "backfillBegin" and self._ours and self._has(binding):
                 # The runtime keeps what it has until the new rows are whole. Here they replace it at once.
                 self._pending.append(("doc", binding, {"_meta": {"op": "t", "source": {}}}))
+        elif message.keys() & {"verified", "verifyBegin", "verifyChunk", "verifyEnd"}:
+            ((kind, body),) = message.items()
+            self._pending.append((kind, body.get("binding", 0), body))
         elif "checkpoint" in message:
             for kind, binding, body in self._pending:
                 log = self._columns.setdefault(binding, LoggedColumns())

@@ -124,7 +124,7 @@ def test_it_is_done_in_the_background(database: Database, tmp_path: Path) -> Non
         cursor.execute("DELETE FROM planted WHERE code = 'b'")
         with capture.start():
             wait_until(lambda: "TM-RUN-030" in capture.output.read_text(), 60, "it tells what differs")
-            assert "of public.planted in the log, 1 row unlike the source's" in capture.output.read_text()
+            assert "1 row of public.planted in the log differs from the source" in capture.output.read_text()
             status = capture.run("status")
             assert status.status == 1 and "rows of public.planted differ from the source" in status.said
             assert (capture.status_file.parent / "verification.json").exists()
