@@ -63,13 +63,18 @@ class JsonLines(logging.Formatter):
 
 
 def log_to_stderr(level: str = "info", stream: TextIO | None = None) -> None:
-    """Sends this process's log lines to stderr as JSON. ``level`` as in ``LOG_LEVEL`` (debug, info, warn, error)."""
+    """Sends this process's log lines to stderr as JSON.
+
+    Args:
+        level: As in ``LOG_LEVEL``: debug, info, warn, error. Lines with an ``eventType``, which a runtime reads, are
+            written at every level.
+        stream: In place of stderr.
+    """
+    least = logging.getLevelNamesMapping().get(LEVELS.get(level.lower(), level.lower()).upper(), logging.INFO)
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonLines())
-    name = LEVELS.get(level.lower(), level.lower()).upper()
-    logging.basicConfig(
-        level=name if name in logging.getLevelNamesMapping() else "INFO", handlers=[handler], force=True
-    )
+    handler.addFilter(lambda record: record.levelno >= least or hasattr(record, "eventType"))
+    logging.basicConfig(level=min(least, logging.INFO), handlers=[handler], force=True)
 
 
 def log_failure(logger: logging.Logger, error: TidemarkError) -> None:

@@ -55,10 +55,21 @@ def test_below_the_level_nothing_is_written(stderr: io.StringIO) -> None:
     assert stderr.getvalue() == ""
 
 
-@pytest.mark.parametrize(("level", "number"), [("debug", 10), ("WARN", 30), ("error", 40), ("nonsense", 20), ("", 20)])
-def test_the_level_is_read_in_any_spelling(stderr: io.StringIO, level: str, number: int) -> None:
+@pytest.mark.parametrize(("level", "least"), [("debug", 10), ("WARN", 30), ("error", 40), ("nonsense", 20), ("", 20)])
+def test_the_level_is_read_in_any_spelling(stderr: io.StringIO, level: str, least: int) -> None:
     log_to_stderr(level, stderr)
-    assert logging.getLogger().level == number
+    for number in (10, 20, 30, 40):
+        logging.getLogger("capture").log(number, "%d", number)
+    written = [json.loads(line)["message"] for line in stderr.getvalue().splitlines()]
+    assert written == [str(number) for number in (10, 20, 30, 40) if number >= least]
+
+
+@pytest.mark.parametrize("level", ["debug", "info", "warn", "error"])
+def test_what_a_runtime_reads_is_written_at_every_level(stderr: io.StringIO, level: str) -> None:
+    log_to_stderr(level, stderr)
+    logging.getLogger("capture").info("following the log", extra={"eventType": STATUS})
+    (line,) = stderr.getvalue().splitlines()
+    assert json.loads(line)["eventType"] == STATUS
 
 
 def test_a_failure_carries_its_code_and_remedy(stderr: io.StringIO) -> None:
