@@ -190,7 +190,7 @@ CODES = (
     manual(
         "TM-RUN-030",
         "Rows differ from the source",
-        "tidemark verify FILE --table TABLE names their keys. Read them again by tidemark backfill, and verify the table "
+        "'tidemark verify FILE --table TABLE' names their keys. Read them again by tidemark backfill, and verify the table "
         "again. It is a defect of tidemark or of the source's log: please report it.",
     ),
     manual(

@@ -211,10 +211,10 @@ class CaptureFile(BaseModel):
     commit: CommitEntry = CommitEntry()
     compact: CompactEntry = CompactEntry()
     retain: RetainEntry | None = None
+    verify: VerifyEntry | None = None
     readable_by: Literal["owner", "group", "all"] = "group"
     metrics: MetricsEntry | None = None
     notify: NotifyEntry | None = None
-    verify: VerifyEntry | None = None
     spark: SparkEntry | None = None
     _path: Path = PrivateAttr(default=Path())
 
