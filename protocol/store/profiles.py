@@ -9,6 +9,7 @@ these files it knows nothing. Profiles that sign in, or take a role, are left to
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shlex
 import subprocess
@@ -23,6 +24,8 @@ from threading import Lock
 from typing import TypedDict
 
 from tidemark.protocol.errors import UsageError
+
+logger = logging.getLogger(__name__)
 
 _FILES = (
     ("AWS_CONFIG_FILE", "~/.aws/config", "profile "),
@@ -39,6 +42,9 @@ _READ_AGAIN = timedelta(minutes=10)
 
 _EARLY = timedelta(minutes=5)
 """Keys that end are replaced so long before."""
+
+_AFTER_FAILURE = timedelta(seconds=20)
+"""Where new keys cannot be had, those that have not ended yet are given for so long before new ones are tried again."""
 
 _PROCESS_SECONDS = 60.0
 
@@ -129,17 +135,27 @@ class ProfileKeys:
     def __init__(self, name: str) -> None:
         self._name = name
         self._given: Keys | None = None
+        self._not_before = datetime.min.replace(tzinfo=UTC)
         self._lock = Lock()
 
     def __call__(self) -> Keys:
-        """The keys.
+        """The keys: new ones soon before those that were given end, or the same where no new ones are to be had yet.
 
         Raises:
-            UsageError: ``TM-CFG-014`` they are not there any more, or the process that gives them failed.
+            UsageError: ``TM-CFG-014`` those that were given have ended, or there were none; and they are not there any
+                more, or the process that gives them failed.
         """
         with self._lock:
-            if self._given is None or self._given["expires_at"] - datetime.now(UTC) < _EARLY:
-                self._given = self._read()
+            now = datetime.now(UTC)
+            left = timedelta() if self._given is None else self._given["expires_at"] - now
+            if self._given is None or left <= timedelta() or (left < _EARLY and now >= self._not_before):
+                try:
+                    self._given = self._read()
+                except UsageError as error:
+                    if self._given is None or left <= timedelta():
+                        raise
+                    logger.warning("the keys from before are used until they end: %s", error)
+                    self._not_before = now + _AFTER_FAILURE
             return self._given
 
     def _read(self) -> Keys:

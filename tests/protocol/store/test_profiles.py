@@ -137,6 +137,29 @@ def test_keys_are_given_by_a_process_and_again_before_they_end(files: Files, tmp
     assert first is second, "all stores of a process have them from one"
 
 
+def test_a_process_that_fails_for_a_while_ends_nothing(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    files.write("[profile lake]\naws_access_key_id = old\naws_secret_access_key = b\n")
+    given = ProfileKeys("lake")
+    assert given()["access_key_id"] == "old"
+    monkeypatch.setattr("tidemark.protocol.store.profiles._EARLY", timedelta(hours=1))
+    files.write("[profile lake]\ncredential_process = false\n")
+    assert given()["access_key_id"] == "old", "they have not ended"
+    files.write("[profile lake]\naws_access_key_id = new\naws_secret_access_key = b\n")
+    assert given()["access_key_id"] == "old", "the process is not started for each request"
+    monkeypatch.setattr("tidemark.protocol.store.profiles._AFTER_FAILURE", timedelta())
+    files.write("[profile lake]\ncredential_process = false\n")
+    given._not_before -= timedelta(minutes=1)
+    assert given()["access_key_id"] == "old"
+    files.write("[profile lake]\naws_access_key_id = new\naws_secret_access_key = b\n")
+    assert given()["access_key_id"] == "new"
+    files.write("[profile lake]\ncredential_process = false\n")
+    monkeypatch.setattr("tidemark.protocol.store.profiles._AFTER_FAILURE", timedelta(hours=1))
+    assert given()["access_key_id"] == "new"
+    given._given = {**given(), "expires_at": datetime.now(UTC)}
+    with pytest.raises(UsageError, match="TM-CFG-014: the credential_process of the profile lake ended with status 1"):
+        given()
+
+
 def test_rotated_keys_are_read_again(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     files.write("[profile lake]\naws_access_key_id = old\naws_secret_access_key = b\n")
     given = ProfileKeys("lake")
