@@ -53,7 +53,7 @@ CODES = (
     manual(
         "TM-PG-010",
         "Several prerequisites are not met",
-        "Fix each of the problems listed: each has its own log line with a remedy.",
+        "Fix each of the problems: each has its own log line with a remedy, and 'tidemark check FILE' lists them all.",
     ),
     manual(
         "TM-PG-011",
