@@ -24,6 +24,9 @@ logger = logging.getLogger(__name__)
 SLOT_WAIT_SECONDS = 10.0
 """How long a slot may stay busy before that is an error: a walsender outlives a killed client for a moment."""
 
+TOLD_SECONDS = 2.0
+"""After so long somebody is told that the slot is busy, and by whom."""
+
 T = TypeVar("T")
 
 
@@ -124,12 +127,22 @@ class SourceSlot:
             SlotInUse: ``TM-PG-014`` it stays in use; says by whom.
         """
         left = LeftStream(self.session, self._config, self._owner)
+
+        def tell() -> None:
+            error = self._in_use()
+            extra = {"code": error.code, "remedy": error.remedy}
+            logger.warning("%s; the capture waits for it", error.message, extra=extra)
+
         try:
-            return _while_in_use(take, SlotInUse, left)
+            return _while_in_use(take, SlotInUse, left, tell)
         except SlotInUse:
-            slot = read_slot(self.session, self._config.slot)
-            pid = None if slot is None else slot.active_pid
-            raise in_use(self.session, self._config, self._owner, pid) from None
+            raise self._in_use() from None
+
+    def _in_use(self) -> SlotInUse:
+        """Says who reads the slot. Raises SourceError if the server cannot be asked."""
+        slot = read_slot(self.session, self._config.slot)
+        pid = None if slot is None else slot.active_pid
+        return in_use(self.session, self._config, self._owner, pid)
 
     def end_walsender(self, pid: int) -> None:
         """Ends the process of our own broken stream, which may not have noticed yet and would hold the slot."""
@@ -141,11 +154,17 @@ class SourceSlot:
             )
 
 
-def _while_in_use(attempt: Callable[[], T], busy: type[Exception], left: LeftStream | None = None) -> T:
+def _while_in_use(
+    attempt: Callable[[], T],
+    busy: type[Exception],
+    left: LeftStream | None = None,
+    tell: Callable[[], None] | None = None,
+) -> T:
     """The result of ``attempt``, tried for a while as long as it raises ``busy``; then that is raised.
 
     Args:
         left: Is waited for in addition.
+        tell: Is called once, if it takes long.
     """
     begun = time.monotonic()
     while True:
@@ -158,5 +177,8 @@ def _while_in_use(attempt: Callable[[], T], busy: type[Exception], left: LeftStr
             waited = time.monotonic() - begun
             if waited >= SLOT_WAIT_SECONDS + (SILENT_SECONDS if expected else 0.0):
                 raise
+            if tell is not None and waited >= TOLD_SECONDS:
+                tell()
+                tell = None
             # Each attempt takes a connection, and to see a stream be silent takes long.
             time.sleep(min(0.1 + waited / 10, 1.0))
