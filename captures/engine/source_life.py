@@ -82,7 +82,8 @@ class SourceLife:
             self._ends.clear()  # It is another log.
             self._reached_at = None
         first = not self._ends and self._reached_at is None
-        while self._ends and self._ends[0][1] <= log.position:
+        # The position of a transaction that is being read may be near the end, with all of the transaction before it.
+        while self._ends and log.between_transactions and self._ends[0][1] <= log.position:
             self._reached_at = self._ends.popleft()[0]
         reached = not self._ends
         # When there are too many, the lag is rather too long than too short.

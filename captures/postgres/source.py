@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property, partial
 
 from tidemark.backfill.fence import TransactionId
@@ -319,6 +320,8 @@ class PostgresSource(SplitsPages, ReadsInSnapshots):
         stream = self._stream
         position, reading = (stream.position, stream.reading()) if stream is not None else (0, "")
         retained = self._retention.retained(self._session, position, reading)
+        if stream is not None and retained.end is not None:
+            retained = replace(retained, end=stream.end_of(retained.end))
         self._follow_promotion()
         return retained
 

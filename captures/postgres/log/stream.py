@@ -30,6 +30,9 @@ _KEEPALIVE = struct.Struct(">QqB")
 NEAR_END_BYTES = 1024 * 1024
 """How much further a read goes to reach the end of a transaction before it returns in the middle of one."""
 
+_PAGE = 8192
+"""The server may have written a part of a record, less than about a page, which it does not send yet."""
+
 
 @dataclass(frozen=True, slots=True)
 class StreamStart:
@@ -97,6 +100,8 @@ class PgoutputLog:
         self._rewrites: dict[int, Reason] = {}  # Of the present transaction, by the relation's oid.
         self._told = False  # The transaction that was read last rewrote captured tables.
         self._failure: SourceError | None = None
+        self._stood = 0  # Keepalives that brought the position no further.
+        self._written = self._stood_before = 0  # See ``end_of``.
         self.position = position
         self.between_transactions = True
         self.committed_at: float | None = None
@@ -114,6 +119,20 @@ class PgoutputLog:
 
     def request_progress(self) -> None:
         self._connection.send_status(request_reply=True)
+
+    def end_of(self, written: int) -> int:
+        """Where the log ends that can be read, of which the server has written up to a position.
+
+        A server that stands before the end may have a large transaction to decode there, or a part of a record. It has
+        the part where it says twice, after that was written, that it stands.
+        """
+        if self.between_transactions and 0 < written - self.position < _PAGE:
+            if written != self._written:
+                self._written, self._stood_before = written, self._stood
+            if self._stood - self._stood_before >= 2:
+                return self.position
+            self.request_progress()
+        return written
 
     def close(self) -> None:
         self._connection.close()
@@ -280,6 +299,7 @@ class PgoutputLog:
     def _keepalive(self, data: memoryview) -> None:
         end, _, reply = _KEEPALIVE.unpack_from(data, 1)
         # Between transactions a keepalive says that everything up to its position has been sent.
-        if self.between_transactions and end > self.position:
-            self.position = end
+        if self.between_transactions:
+            self._stood += end <= self.position
+            self.position = max(self.position, end)
         self._connection.keep_alive(self.position, reply=bool(reply))

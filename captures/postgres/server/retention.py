@@ -19,9 +19,6 @@ logger = logging.getLogger(__name__)
 
 _MB = 10**6
 
-_PAGE = 8192
-"""The server may have written a part of a record: the stream ends before it, less than about a page earlier."""
-
 WARNING_SECONDS = 60.0
 """A slot that keeps too much is warned of at most this often."""
 
@@ -101,7 +98,7 @@ class Retention:
                 extra={"retained_bytes": retained, "max_retained_wal": most},
             )
         limit = None if safe is None else int(retained + safe)
-        return RetainedLog(int(retained), limit, parse_lsn(now) - _PAGE, by)
+        return RetainedLog(int(retained), limit, parse_lsn(now), by)
 
     def _cause(
         self, session: psycopg.Connection, now: int, restart: int, confirmed: int, position: int, reading: str

@@ -1,0 +1,60 @@
+"""How far a capture is behind the end of the log is true where the two are less than a page apart, too."""
+
+from __future__ import annotations
+
+from tests.captures.postgres.log_reading import PostgresLog, capturing
+from tests.captures.source_tables import prepare
+from tests.servers.deadline import wait_until
+from tests.servers.postgres import Database
+from tidemark.captures.engine.source_life import SourceLife
+from tidemark.captures.postgres.log.stream import NEAR_END_BYTES
+
+SMALL = 4096
+
+
+class Lag:
+    """As the engine measures it, at a time that is set."""
+
+    def __init__(self, reader: PostgresLog) -> None:
+        self.now = 0.0
+        self._reader = reader
+        self._life = SourceLife(600, lambda: self.now)
+
+    def __call__(self) -> float | None:
+        batch = self._reader.read_once(SMALL)
+        return self._life.lag(self._reader.log, self._reader.source.retained(), drained=batch.drained)
+
+
+def test_a_transaction_that_is_being_read(database: Database) -> None:
+    prepare(database, "CREATE TABLE users (id int PRIMARY KEY, name text)")
+    with capturing(database, "users") as reader:
+        lag = Lag(reader)
+        wait_until(lambda: lag() == 0, 30, "all is read")
+        lag.now = 10
+        rows = 3 * NEAR_END_BYTES // 1000
+        prepare(database, f"INSERT INTO users SELECT n, repeat('x', 1000) FROM generate_series(1, {rows}) AS n")
+        wait_until(lambda: (lag() or 0) and not reader.log.between_transactions, 30, "it reads in the middle")
+        lag.now = 100
+        behind = lag()
+        assert not reader.log.between_transactions
+        assert behind is not None and behind >= 90, "no moment after the transaction has been read to"
+        wait_until(lambda: lag() == 0, 30, "all is read")
+        assert len(reader.documents) == rows
+
+
+def test_a_server_that_has_written_a_part_of_a_record(database: Database) -> None:
+    prepare(database, "CREATE TABLE users (id int PRIMARY KEY)")
+    with capturing(database, "users") as reader:
+        reader.read()
+        log = reader.log
+        for part in (1, 8000):
+            written = log.position + part
+            assert log.end_of(written) == written, "there may be a transaction, which is being decoded"
+
+            def stands(written: int = written) -> bool:
+                reader.read_once()
+                return log.end_of(written) == log.position < written
+
+            wait_until(stands, 30, "the server says that it stands")
+        assert log.end_of(log.position + 9000) == log.position + 9000, "whole records of so much are sent"
+        assert log.end_of(log.position) == log.position
