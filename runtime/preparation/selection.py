@@ -103,6 +103,12 @@ def select(
             )
         else:
             named[entry.table] = entry
+    if not found:
+        raise UsageError(
+            "TM-CFG-004",
+            "tables: the connector sees no table" + "".join(f"; {problem}" for problem in problems),
+            remedy="Run 'tidemark check FILE': it says what the source's account may not see, and the grants.",
+        )
     if problems:
         raise UsageError("TM-CFG-004", "tables: " + "; ".join(problems))
     for name in covered:

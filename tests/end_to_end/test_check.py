@@ -102,6 +102,8 @@ def test_an_account_that_may_do_nothing(fixture: str, request: pytest.FixtureReq
             remedies = " ".join(finding["remedy"] for finding in levels["failure"])
             for privilege in ("REPLICATION SLAVE", "SELECT ON `SCHEMA`.*"):
                 assert privilege in remedies and "TO 'tm_nothing'@'%';" in remedies
+            said = capture.run("capture").said
+            assert "the connector sees no table" in said and "Run 'tidemark check FILE'" in said
         finally:
             cursor.execute("DROP USER 'tm_nothing'@'%'")
 

@@ -46,7 +46,10 @@ def retained_from(session: Session, at: LogPosition) -> RetainedLog:
     files = log_files(session)
     size = sum(size for file, size in files.items() if position(file, 0) >= position(at.file, 0)) - at.offset
     by = f"in binary logs from {at.file} on"
-    return RetainedLog(size, by=by) if at.file in files else RetainedLog(None, by=f"{by}, which is purged")
+    if at.file not in files:
+        return RetainedLog(None, by=f"{by}, which is purged")
+    # A log that was reset has begun the same file again, and ends before the position.
+    return RetainedLog(None if size < 0 else size, by=by)
 
 
 def end_position(session: Session) -> LogPosition:

@@ -16,7 +16,7 @@ from tests.servers.mariadb import Database, no_source
 from tests.servers.mariadb_server import MariaDbServer, installed_programs
 from tidemark.captures.contract.errors import LostPosition
 from tidemark.captures.mysql.log.connection import StreamLimits
-from tidemark.captures.mysql.log.resumption import continued, end_position, server_identity
+from tidemark.captures.mysql.log.resumption import continued, end_position, retained_from, server_identity
 from tidemark.captures.mysql.server.session import Session, connect
 from tidemark.captures.mysql.terms.config import EndpointConfig, parse_endpoint
 from tidemark.captures.mysql.terms.position import LogPosition, parse_position
@@ -196,7 +196,9 @@ def test_a_log_that_was_reset_is_found() -> None:
         session.rows("CREATE DATABASE test")
         write(session, 5)
         stored = end_position(session)
+        assert retained_from(session, stored).size == 0
         session.rows("RESET MASTER")
+        assert retained_from(session, stored).size is None, "it ends before the position"
         lost(session, stored, "TM-MY-016")
         session.rows("CREATE TABLE test.other (n INT)")
         write(session, 20)
