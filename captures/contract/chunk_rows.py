@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
+from struct import calcsize
 from typing import Literal, Protocol, overload
 
 from tidemark.backfill.keys import Key
@@ -94,6 +95,50 @@ class JoinedRows(Sequence[bytes]):
 
     def _cut(self, piece: bytes) -> list[bytes]:
         return piece.split(self._mark)
+
+
+class NumberKeys(Sequence[Key]):
+    """Keys that are the decimal digits of integers, made only when they are accessed.
+
+    Most chunks are written as they are: then nobody looks at their keys, but for the last one.
+
+    Attributes:
+        code: The size of the integers: see the module ``struct``.
+    """
+
+    __slots__ = ("_pieces", "code")
+
+    def __init__(self, code: Literal["h", "i", "q"]) -> None:
+        self.code = code
+        self._pieces: list[bytes] = []
+
+    def add(self, numbers: memoryview[int]) -> None:
+        """Appends the keys of some integers of that size."""
+        self._pieces.append(numbers.tobytes())
+
+    def __len__(self) -> int:
+        return sum(map(len, self._pieces)) // calcsize(self.code)
+
+    def __iter__(self) -> Iterator[Key]:
+        return (b"%d" % number for piece in self._pieces for number in memoryview(piece).cast(self.code))
+
+    @overload
+    def __getitem__(self, index: int) -> Key: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Key]: ...
+    def __getitem__(self, index: int | slice) -> Key | list[Key]:
+        if isinstance(index, slice):
+            return list(self)[index]
+        count = len(self)
+        place = index + count if index < 0 else index
+        if not 0 <= place < count:
+            raise IndexError(index)
+        for piece in self._pieces:
+            numbers = memoryview(piece).cast(self.code)
+            if place < len(numbers):
+                return b"%d" % numbers[place]
+            place -= len(numbers)
+        raise AssertionError("the pieces do not add up")
 
 
 def joined_rows(mark: bytes, strings: Iterable[bytes], piece_bytes: int = PIECE_BYTES) -> JoinedRows:

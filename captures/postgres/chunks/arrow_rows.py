@@ -14,9 +14,9 @@ from nanoarrow.ipc import StreamWriter
 from nanoarrow.schema import struct
 from psycopg import sql
 
-from tidemark.captures.contract.chunk_rows import KEY_MARK, ColumnRows, JoinedRows
+from tidemark.captures.contract.chunk_rows import KEY_MARK, ColumnRows, JoinedRows, NumberKeys
 from tidemark.captures.postgres.tables.scan_target import ScanTarget
-from tidemark.captures.postgres.values.arrow_forms import LITERAL, ArrowForm, ArrowValues, KeyTexts, arrow_form
+from tidemark.captures.postgres.values.arrow_forms import LITERAL, ArrowForm, ArrowValues, Code, KeyTexts, arrow_form
 from tidemark.captures.tables.read_as_columns import LARGE_ROW, LargeRow, Unusual
 
 _BETWEEN_KEYS = KEY_MARK.decode("latin-1")
@@ -35,6 +35,12 @@ class Selection:
     forms: tuple[ArrowForm, ...]
     key: tuple[tuple[int, KeyTexts], ...]
     columns: sql.Composable
+
+    @property
+    def number_key(self) -> Code | None:
+        """The size of a key that is one column of integers; None for any other."""
+        [(place, how), *others] = self.key
+        return self.forms[place].code if how is KeyTexts.DIGITS and not others else None
 
     @classmethod
     def of(cls, target: ScanTarget) -> Self | None:
@@ -68,7 +74,9 @@ class ArrowRows:
         self._width = len(selection.forms)
         self._all = schema.n_children == self._width
         self._schema = schema if self._all else struct([schema.child(place) for place in range(self._width)])
-        self._keys = JoinedRows(KEY_MARK)
+        self._keys: JoinedRows | NumberKeys = JoinedRows(KEY_MARK)
+        if (code := selection.number_key) is not None:
+            self._keys = NumberKeys(code)
         self._stream = io.BytesIO()
         self._writer = StreamWriter.from_writable(self._stream)
 
@@ -89,7 +97,9 @@ class ArrowRows:
         for form, of in zip(self._selection.forms, values, strict=False):
             if form.unusual is not None and form.unusual(of):
                 raise Unusual("a value that documents cannot have")
-        self._keys.add_joined(self._key_texts(array, values), array.length)
+        if any(array.child(place).null_count for place, _ in self._selection.key):
+            raise Unusual("a key column without a value")
+        self._add_keys(values)
         if not self._all:
             columns = [array.child(place) for place in range(self._width)]
             array = c_array_from_buffers(self._schema, array.length, [None], children=columns, validation_level="none")
@@ -100,18 +110,20 @@ class ArrowRows:
         self._writer.close()
         return ColumnRows(self._keys, self._stream.getvalue())
 
-    def _key_texts(self, array: CArray, values: Sequence[ArrowValues]) -> bytes:
+    def _add_keys(self, values: Sequence[ArrowValues]) -> None:
+        if isinstance(self._keys, NumberKeys):
+            [(place, _)] = self._selection.key
+            self._keys.add(values[place].numbers(self._keys.code))
+            return
         parts = []
         for place, how in self._selection.key:
-            if array.child(place).null_count:
-                raise Unusual("a key column without a value")
             code = self._selection.forms[place].code if how is KeyTexts.DIGITS else None
             parts.append(values[place].texts() if code is None else list(map(str, values[place].numbers(code))))
         texts = parts[0] if len(parts) == 1 else map("\0".join, zip(*parts, strict=True))
         keys = _BETWEEN_KEYS.join(texts).encode("latin-1")
-        if keys.count(KEY_MARK) != array.length - 1:
+        if keys.count(KEY_MARK) != values[0].count - 1:
             raise Unusual("a key holds a byte that is invalid in UTF-8")
-        return keys
+        self._keys.add_joined(keys, values[0].count)
 
 
 def _values(array: CArray) -> list[ArrowValues]:

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import json
 import pickle
+from array import array
+from struct import calcsize
+from typing import Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.captures.chunk_tails import head_of
-from tidemark.captures.contract.chunk_rows import TAIL_MARK, ChunkHead, ColumnRows, JoinedRows, Rows, joined_rows
+from tidemark.captures.contract.chunk_rows import (
+    TAIL_MARK,
+    ChunkHead,
+    ColumnRows,
+    JoinedRows,
+    NumberKeys,
+    Rows,
+    joined_rows,
+)
 
 STRINGS = st.lists(st.binary(max_size=5).map(lambda text: text.replace(b"\x00", b"x")), max_size=12)
 
@@ -33,6 +44,22 @@ def test_it_is_the_sequence_that_was_packed(batches: list[list[bytes]]) -> None:
     assert list(pickle.loads(pickle.dumps(strings))) == flat
     with pytest.raises(IndexError):
         strings[len(flat)]
+
+
+@given(st.sampled_from("hiq"), st.data())
+def test_keys_of_numbers_are_their_digits(code: Literal["h", "i", "q"], data: st.DataObject) -> None:
+    most = 2 ** (8 * calcsize(code) - 1)
+    batches = data.draw(st.lists(st.lists(st.integers(-most, most - 1), max_size=4), max_size=4))
+    keys = NumberKeys(code)
+    for batch in batches:
+        keys.add(memoryview(array(code, batch)))
+    flat = [str(number).encode() for batch in batches for number in batch]
+    assert list(keys) == flat and len(keys) == len(flat)
+    assert [keys[i] for i in range(-len(flat), len(flat))] == flat + flat
+    assert keys[1:4] == flat[1:4]
+    assert list(pickle.loads(pickle.dumps(keys))) == flat
+    with pytest.raises(IndexError):
+        keys[len(flat)]
 
 
 @given(st.lists(STRINGS, max_size=5), st.binary(max_size=3))
