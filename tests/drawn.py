@@ -4,6 +4,7 @@
 - Of a case on MariaDB and on MySQL one server, where there are both; with all that its log may say of columns, each of
   these and each server once.
 - Of the cases of a test that is marked ``drawn(count)``, so many.
+- Of all tests that are marked ``drawn(count, of=name)`` with one name, in whatever file, so many.
 
 ``make soak`` takes all, as a run with ``TIDEMARK_TEST_ALL=1`` or without a seed (``-p no:randomly``) does.
 ``--randomly-seed`` repeats a run. A case that the command line names by itself is not left out.
@@ -37,7 +38,7 @@ def drawn(items: Sequence[pytest.Item], seed: int | None, *, servers: int = 2) -
     """
     alike = {*_ALIKE} if servers == 2 else {*_ALIKE} - {_SERVER}
     left_out: set[pytest.Item] = set()
-    counted = _groups(items, lambda item: _test(item) if item.get_closest_marker("drawn") else None)
+    counted = _groups(items, _counted)
     for cases in _groups(items, lambda item: None if alike.isdisjoint(_parameters(item)) else _case(item)):
         halves = _halves(cases)
         if all(halves):
@@ -58,6 +59,12 @@ def _groups(items: Iterable[pytest.Item], key: Callable[[pytest.Item], Hashable]
         if (of := key(item)) is not None:
             found[of].append(item)
     return list(found.values())
+
+
+def _counted(item: pytest.Item) -> Hashable:
+    """What so many are drawn of."""
+    marker = item.get_closest_marker("drawn")
+    return None if marker is None else marker.kwargs.get("of", _test(item))
 
 
 def _test(item: pytest.Item) -> str:

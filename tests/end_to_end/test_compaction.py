@@ -45,6 +45,7 @@ def compact(capture: Capture) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(1, of="a log that is made smaller while it is written")
 def test_compacted_while_it_runs(database: Database, tmp_path: Path) -> None:
     capture = Capture(tmp_path, database, tables=[TABLE], entries=ENTRIES)
     log = DirectoryStore(capture.log)

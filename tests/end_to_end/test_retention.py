@@ -49,6 +49,7 @@ def look_after(capture: Capture) -> int:
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(1, of="a log that is made smaller while it is written")
 def test_what_came_before_a_table_was_read_again_goes(database: Database, tmp_path: Path) -> None:
     capture = Capture(tmp_path, database, tables=[TABLE], entries=ENTRIES)
     create_tables(database, 200)

@@ -38,6 +38,13 @@ def test_product(binlog_database, metadata, case): ...
 @pytest.mark.parametrize("case", range(20))
 def test_counted(case): ...
 
+@pytest.mark.drawn(2, of="dear ones")
+def test_dear_first(): ...
+
+@pytest.mark.drawn(2, of="dear ones")
+@pytest.mark.parametrize("case", range(2))
+def test_dear_second(case): ...
+
 @pytest.mark.parametrize("binlog_database", ["mariadb", "mysql"])
 def test_whole(binlog_database): ...
 
@@ -84,6 +91,7 @@ def test_a_run_takes_a_part_that_its_seed_draws(folder: Path) -> None:
             for value in ("mariadb", "mysql", "FULL", "NO_LOG"):
                 assert sum(value in name for name in product) == 1
         assert len(of["test_counted"]) == 3
+        assert sum(name.startswith("test_dear") for name in run) == 2
         assert len(of["test_whole"]) == 1
         assert len(of["test_suite"]) == 3
         for names in ("[postgres] [oldest_postgres]", "[mariadb] [mysql]", "[mysql_minimal]"):
@@ -99,10 +107,10 @@ def test_all_that_runs_on_a_server_is_taken_where_the_other_is_not_there(folder:
 
 def test_everything_is_taken_where_it_is_asked_for(folder: Path) -> None:
     everything = collected(folder, "--randomly-seed=1", TIDEMARK_TEST_ALL="1")
-    assert len(everything) == 40 + 8 + 20 + 2 + 5
+    assert len(everything) == 40 + 8 + 20 + 3 + 2 + 5
     assert sorted(collected(folder, "-p", "no:randomly")) == sorted(everything)
     # As make soak does: all that some run leaves out.
-    assert len(collected(folder, "-m", "drawn", TIDEMARK_TEST_ALL="1")) == 40 + 8 + 20 + 2 + 4
+    assert len(collected(folder, "-m", "drawn", TIDEMARK_TEST_ALL="1")) == 40 + 8 + 20 + 3 + 2 + 4
 
 
 def test_a_case_that_is_named_is_taken(folder: Path) -> None:
