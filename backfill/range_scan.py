@@ -69,6 +69,7 @@ class Emission:
         keep_rereads: Indices of the reread rows to emit.
         dropped: Scan rows left out because the log has given them, or may have: too many keys were touched.
         dropped_rereads: Reread rows left out for the same reason.
+        gone: Keys of rows that were to be read again, that no row has, and that the log has not touched.
         cut: Scan rows at the end that the next chunk reads again because the reread list was full.
         progressed: Whether the backfill progressed. Otherwise a smaller chunk may help, because it takes less time.
     """
@@ -79,6 +80,7 @@ class Emission:
     dropped_rereads: int
     cut: int
     progressed: bool
+    gone: tuple[Key, ...] = ()
 
 
 @dataclass(slots=True)
@@ -143,6 +145,16 @@ class RangeScan:
         return self._chunk is not None
 
     @property
+    def awaits_rereads(self) -> bool:
+        """Whether rows of its reread list have not come through."""
+        return len(self._rereads) > 0
+
+    @property
+    def startable(self) -> bool:
+        """Whether a chunk may be started, as far as this scan is concerned."""
+        return self._chunk is None and not (self.finished and not self._rereads.idle)
+
+    @property
     def splittable(self) -> bool:
         """Whether there may be something to scan after ``ahead``."""
         chunk = self._chunk
@@ -164,7 +176,7 @@ class RangeScan:
             hidden: The transactions emitted up to there that are not known to be visible.
             rereads: The most rows to read again by key.
         """
-        if self._chunk is not None or (self.finished and not self._rereads.idle):
+        if not self.startable:
             raise RuntimeError(f"table {self.table}: a chunk is in flight, or there is nothing to read")
         what = self.range
         leased = () if what.compared else self._rereads.lease(rereads)
@@ -251,6 +263,7 @@ class RangeScan:
             dropped_rereads=len(chunk.reread_keys) - len(keep_rereads),
             cut=len(chunk.keys) - covered,
             progressed=moved or came_through,
+            gone=self._gone(chunk, touched),
         )
 
     def abandon(self) -> None:
@@ -312,6 +325,11 @@ class RangeScan:
             self._rereads.settle(key, settled)
             any_settled |= settled
         return any_settled
+
+    @staticmethod
+    def _gone(chunk: _InFlight, touched: TouchedKeys) -> tuple[Key, ...]:
+        found = set(chunk.reread_keys) if chunk.plan.rereads else set()
+        return tuple(key for key in chunk.plan.rereads if key not in found and key not in touched)
 
     def _keep_rereads(self, keys: Sequence[Key], touched: TouchedKeys) -> tuple[int, ...]:
         keep = []

@@ -18,11 +18,13 @@ the list of its columns' texts. Every member but ``compared`` is always present.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
 from tidemark.backfill.keys import Key, key_from_texts, key_texts
 from tidemark.backfill.range_scan import Range
+from tidemark.backfill.rereads import state_size
 from tidemark.protocol.errors import ProtocolError
 from tidemark.protocol.messages import Json, JsonObject
 
@@ -32,6 +34,19 @@ ORDINARY_KEY = 46
 _MEMBERS = {"rows", "ranges", "rereads", "overflows", "compared", "done"}
 _MEMBERS_OF_A_SINGLE_SCAN = {"cursor", "scanned"}
 _MEMBERS_OF_A_RANGE = {"cursor", "until", "where", "file", "inclusive", "asked", "compared"}
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """The file that a physical scan reads.
+
+    Attributes:
+        file: Its name (a PostgreSQL relfilenode), which changes when the table is rewritten.
+        end: The page before which the scan ends: rows of newer pages come from the log. None if the reader knows it.
+    """
+
+    file: str
+    end: Key | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +110,21 @@ class TableState:
 def range_size(what: Range, key_size: int) -> int:
     """The most bytes that a range takes in the state, with ``key_size`` bytes for each key."""
     return len(json.dumps(_range_json(replace(what, cursor=b"", until=b"")))) + 2 * key_size
+
+
+def room(what: Range, bounds: Sequence[Key], others: Sequence[Range], limit: int) -> int:
+    """The number of ranges like ``what``, cut at ``bounds``, for which the state still has room beside ``others``.
+
+    The size of a range assumes that its cursor becomes as long as the longest key known here.
+
+    Args:
+        limit: Bytes of all ranges in the state.
+    """
+    ranges = [what, *others]
+    keys = [*bounds, *(key for each in ranges for key in (each.cursor, each.until) if key is not None)]
+    longest = max([ORDINARY_KEY, *map(state_size, keys)])
+    taken = sum(range_size(each, longest) for each in others)
+    return max(0, (limit - taken) // range_size(what, longest))
 
 
 def _range_json(what: Range) -> JsonObject:

@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from operator import attrgetter
 from typing import Self
 
 from tidemark.backfill.keys import Key, TouchedKeys
 from tidemark.backfill.limits import LIMITS, Limits
 from tidemark.backfill.range_scan import Range, RangeScan
-from tidemark.backfill.range_state import ORDINARY_KEY, TableState, range_size
-from tidemark.backfill.rereads import RereadList, state_size
+from tidemark.backfill.range_state import Pages, TableState, room
+from tidemark.backfill.rereads import RereadList
 from tidemark.backfill.window import Window
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.messages import Json, JsonObject
 
 _FINISHED = attrgetter("finished")
-
-
-@dataclass(frozen=True, slots=True)
-class Pages:
-    """The file that a physical scan reads.
-
-    Attributes:
-        file: Its name (a PostgreSQL relfilenode), which changes when the table is rewritten.
-        end: The page before which the scan ends: rows of newer pages come from the log. None if the reader knows it.
-    """
-
-    file: str
-    end: Key | None
 
 
 class TableRanges:
@@ -44,6 +31,7 @@ class TableRanges:
     Attributes:
         rewritten: The state given to ``from_state`` was of another file, so the table is scanned again.
         comparison: The scan whose rows are compared; None without one.
+        named: The scan of rows whose keys somebody named; None without one. It ends when the table is scanned again.
 
     Args:
         table: The table's id, as in the hidden set.
@@ -70,6 +58,7 @@ class TableRanges:
         self._rereader = self._scan(Range(), finished=True)
         self._scans = [self._scan(self._whole())]
         self.comparison: RangeScan | None = None
+        self.named: RangeScan | None = None
 
     @classmethod
     def from_state(
@@ -132,6 +121,16 @@ class TableRanges:
         return self.comparison is not None and not self.comparison.finished
 
     @property
+    def reads_more(self) -> bool:
+        """Whether rows are to be read that the backfill does not need: to be compared, or named by somebody."""
+        return self.compares or self.reads_named
+
+    @property
+    def reads_named(self) -> bool:
+        """Whether rows that somebody named are still to be read, or to come through."""
+        return self.named is not None and self.named.awaits_rereads
+
+    @property
     def by_pages(self) -> bool:
         """Whether a scan by pages is unfinished."""
         return any(scan.physical and not scan.finished for scan in self._scans)
@@ -160,7 +159,8 @@ class TableRanges:
     def idle(self) -> list[RangeScan]:
         """The scans that may start a chunk now.
 
-        First those that a command asked for, then the others in order, then the one whose rows are compared.
+        First those that a command asked for, then the others in order, then that of named rows, and the one whose rows
+        are compared.
         """
         self._prune()
         if self.failure is not None:
@@ -171,8 +171,7 @@ class TableRanges:
             return sorted(idle, key=lambda scan: not scan.range.asked)
         if self._rereads.idle and not self._rereader.in_flight:
             return [self._rereader]
-        compares = self.comparison is not None and self.compares and not self.comparison.in_flight
-        return [self.comparison] if compares and self.comparison is not None else []
+        return [scan for scan in (self.named, self.comparison) if scan is not None and scan.startable][:1]
 
     # Steering.
 
@@ -242,6 +241,20 @@ class TableRanges:
         self.end_comparison()
         self.comparison = self._scan(Range(asked=True, compared=True))
 
+    def read_named(self, keys: Iterable[Key]) -> None:
+        """Reads these rows again: see ``Emission.gone``. The state does not have their keys."""
+        self.end_named()
+        rereads = RereadList(self._overflow, self._limits)
+        self.named = RangeScan(self.table, Range(), rereads, finished=True, limits=self._limits)
+        for key in keys:
+            rereads.request(key)
+
+    def end_named(self) -> None:
+        """Reads no more of the rows that were named."""
+        if self.named is not None:
+            self.named.cancel()
+        self.named = None
+
     def end_comparison(self) -> None:
         """Discards the scan whose rows are compared, and its chunk."""
         if self.comparison is not None:
@@ -304,7 +317,7 @@ class TableRanges:
         return [window for window in windows if window is not None]
 
     def _all(self) -> list[RangeScan]:
-        others = [] if self.comparison is None else [self.comparison]
+        others = [scan for scan in (self.named, self.comparison) if scan is not None]
         return [*self._scans, self._rereader, *others]
 
     # The rules.
@@ -345,20 +358,14 @@ class TableRanges:
     def _begin(self, whole: Range) -> None:
         for scan in self._all():
             scan.cancel()
+        self.named = None
         self._rows = 0
         self._rereads.clear()
         self._scans = [*(scan for scan in self._scans if scan.in_flight), self._scan(whole)]
 
     def _room(self, what: Range, bounds: Sequence[Key]) -> int:
-        """The number of ranges like ``what``, cut at ``bounds``, for which the state still has room.
-
-        The size of a range assumes that its cursor becomes as long as the longest key known here.
-        """
-        ranges = [what, *(scan.range for scan in self._scans if not scan.finished)]
-        keys = [*bounds, *(key for each in ranges for key in (each.cursor, each.until) if key is not None)]
-        longest = max([ORDINARY_KEY, *map(state_size, keys)])
-        taken = sum(range_size(each, longest) for each in ranges[1:])
-        return max(0, (self._limits.range_bytes - taken) // range_size(what, longest))
+        ranges = [scan.range for scan in self._scans if not scan.finished]
+        return room(what, bounds, ranges, self._limits.range_bytes)
 
     def _reads_another_file(self, ranges: Sequence[Range]) -> bool:
         """Whether ranges by pages are of another file, or must not be read by pages any more."""

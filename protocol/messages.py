@@ -17,10 +17,11 @@ it asks for from ``verified`` on: a connector that takes it announces so on stde
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated, Any, ClassVar, get_args
 
 from msgspec import Meta, Struct, field
+
+from tidemark.protocol.actions import Action
 
 PROTOCOL_VERSION = 3032023
 """The value of ``spec.protocol``; a runtime rejects any other."""
@@ -225,16 +226,6 @@ class Acknowledge(Message, frozen=True):
     checkpoints: Annotated[int, Meta(ge=1, le=MAX_UINT32)] = 1
 
 
-class Action(StrEnum):
-    """What ``control`` asks for."""
-
-    PAUSE = "pause"
-    RESUME = "resume"
-    BACKFILL = "backfill"
-    PRIORITY = "priority"
-    VERIFY = "verify"
-
-
 class Control(Message, frozen=True, omit_defaults=True):
     """A command to the backfills of a running capture, after ``open``. Each command is carried out once.
 
@@ -253,6 +244,8 @@ class Control(Message, frozen=True, omit_defaults=True):
         deferrable: With ``backfill``: no person has asked for it. A connector that puts rereads off puts this off, too.
         keep: With ``resume``: drops rereads that are put off; the rows downstream stay as they are.
         share: With ``verify``: the most of the time that reading may take, from 0 to 1.
+        keys: With ``repair`` of one table: the rows to read again; of each the values of its key columns, in their
+            order, as documents have them.
     """
 
     kind: ClassVar[str] = "control"
@@ -267,6 +260,7 @@ class Control(Message, frozen=True, omit_defaults=True):
     deferrable: bool = False
     keep: bool = False
     share: Annotated[float, Meta(gt=0, le=1)] = 1.0
+    keys: list[list[Json]] = []
 
 
 # Responses.

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from tidemark.protocol.extras import MissingExtraError
     from tidemark.protocol.messages import (
         Acknowledge,
-        Action,
         Applied,
         Apply,
         BackfillBegin,
@@ -121,6 +120,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Action": "tidemark.protocol.actions",
     "ChangeLog": "tidemark.protocol.changelog.reader",
     "MissingExtraError": "tidemark.protocol.extras",
     "materialize": "tidemark.spark_sink.job",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # Processes of readers, and of unary requests, import this mo
     from tidemark.captures.contract.chunk_rows import ChunkHead
     from tidemark.captures.contract.log import LogStream
     from tidemark.captures.contract.options import Options
-    from tidemark.protocol.messages import JsonObject
+    from tidemark.protocol.messages import Json, JsonObject
 
 
 def never() -> bool:
@@ -273,5 +273,14 @@ class Source(ReadsInSnapshots, Protocol):
 
     def truncation(self, binding: int, position: int) -> bytes:
         """A captured line that empties the table downstream; empty if the configuration wants none."""
+
+    def key_of(self, binding: int, values: Sequence[Json]) -> Key | None:
+        """The key with these values of the table's key columns, as documents have them.
+
+        None if one is not a value of its column, or has no text that is certain to be the server's.
+        """
+
+    def deletion(self, binding: int, position: int, values: Sequence[Json]) -> bytes:
+        """A captured line, at ``position``, that deletes the row with these values of its key columns downstream."""
 
     def close(self) -> None: ...

@@ -1,7 +1,7 @@
-"""Commands to a running capture: pause, resume, backfill, priority. See ``control`` in docs/protocol.md.
+"""Commands to a running capture: pause, resume, backfill, and so on. See ``control`` in docs/protocol.md.
 
 A command is carried out between two steps of the engine. The next checkpoint has its effect together with its sequence:
-either both are committed, or the command is sent again.
+either both are committed, or the command is sent again. A repair takes several steps, and later commands wait for it.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from tidemark.backfill.keys import Key, key_from_texts
 from tidemark.captures.contract.source import Source
@@ -17,8 +18,9 @@ from tidemark.captures.scheduling.backfills import Backfills
 from tidemark.captures.scheduling.reread_record import begun
 from tidemark.captures.scheduling.table_backfill import TableBackfill
 from tidemark.captures.scheduling.table_states import Captured, LeftOut
+from tidemark.protocol.actions import Action
 from tidemark.protocol.errors import TidemarkError, UsageError
-from tidemark.protocol.messages import Action, Control
+from tidemark.protocol.messages import Control
 
 logger = logging.getLogger(__name__)
 
@@ -66,12 +68,14 @@ class Commands:
                 self._waiting.popleft()
                 continue  # The runtime sends a command again if it does not know whether it arrived.
             refusal = self._refusal(command)
-            self._waiting.popleft()
-            self.handled = command.sequence
             try:
                 if refusal:
                     raise _wrong(f"the source refuses the condition: {refusal}")
-                self._actions[command.action](command, self._tables(command))
+                if command.action is Action.REPAIR:
+                    if not self._backfills.repairs.attend(command, partial(self._tables, command)):
+                        break
+                else:
+                    self._actions[command.action](command, self._tables(command))
             except TidemarkError as refused:
                 logger.warning(
                     "command %d (%s) was refused: %s",
@@ -85,7 +89,14 @@ class Commands:
                 logger.info(
                     "command %d: %s %s", command.sequence, command.action, what, extra={"sequence": command.sequence}
                 )
+            self._waiting.popleft()
+            self.handled = command.sequence
         return self.handled != before
+
+    @property
+    def under_way(self) -> bool:
+        """Whether some command that has come is not carried out."""
+        return bool(self._waiting)
 
     def _refusal(self, command: Control) -> str:
         """Why the source refuses the condition of a command; empty if it does not, or there is nothing to ask."""

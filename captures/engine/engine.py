@@ -360,7 +360,8 @@ class Capture:
 
     def _caught_up(self) -> bool:
         backfills = self._backfills
-        if self._rereads.pending or not backfills.scanned or not self._asides.settled or self._undecided:
+        waits = self._rereads.pending or self._commands.under_way or self._undecided
+        if waits or not backfills.scanned or not self._asides.settled:
             self._stop_at = None
             return False
         # As long as somebody writes, the log may ask for more rows to be read again. That does not move the

@@ -40,7 +40,7 @@ from tidemark.captures.readers.reader_process import ReaderProcess
 from tidemark.captures.rows.captured_line import Emissions
 from tidemark.captures.tables.read_as_columns import columns_offered
 from tidemark.protocol.errors import SourceError
-from tidemark.protocol.messages import Binding, JsonObject
+from tidemark.protocol.messages import Binding, Json, JsonObject
 
 logger = logging.getLogger(__name__)
 
@@ -252,6 +252,13 @@ class MysqlSource(RemembersLayouts, ReadsInSnapshots):
 
     def truncation(self, binding: int, position: int) -> bytes:
         return self.captured[binding].truncation(f"{self._document_cursor(position)}0")
+
+    def key_of(self, binding: int, values: Sequence[Json]) -> Key | None:
+        return self.captured[binding].key_of(values)
+
+    def deletion(self, binding: int, position: int, values: Sequence[Json]) -> bytes:
+        place = f"{self._document_cursor(position)}{self._emissions.next()}{0:07}"
+        return self.captured[binding].deletion(place, values)
 
     def await_snapshot(self, binding: int, kept: str | None) -> None:
         self.snapshots.expect(binding, self._target(binding).name, kept)

@@ -46,7 +46,7 @@ from tidemark.captures.readers.reader_process import ReaderProcess
 from tidemark.captures.rows.captured_line import Emissions
 from tidemark.captures.tables.read_as_columns import columns_offered
 from tidemark.protocol.errors import SourceError
-from tidemark.protocol.messages import Binding, JsonObject
+from tidemark.protocol.messages import Binding, Json, JsonObject
 
 
 class _ChunkReader(ReaderProcess):
@@ -299,6 +299,12 @@ class PostgresSource(SplitsPages, ReadsInSnapshots):
 
     def truncation(self, binding: int, position: int) -> bytes:
         return self.followed.bindings[binding].truncation(position, self._emissions.next())
+
+    def key_of(self, binding: int, values: Sequence[Json]) -> Key | None:
+        return self.followed.bindings[binding].key_of(values)
+
+    def deletion(self, binding: int, position: int, values: Sequence[Json]) -> bytes:
+        return self.followed.bindings[binding].deletion(position, self._emissions.next(), values)
 
     # Tables without a key.
 

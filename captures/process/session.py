@@ -15,6 +15,7 @@ from tidemark.captures.readers.reader_process import forked_readers
 from tidemark.captures.scheduling.state import CaptureState
 from tidemark.captures.server.table_database import Database
 from tidemark.captures.tables.collection import check_keys, check_state_keys
+from tidemark.protocol.actions import Action
 from tidemark.protocol.codec import encode, request_of
 from tidemark.protocol.cycles import collect_rarely
 from tidemark.protocol.environment import STOP_WHEN_CAUGHT_UP, is_on
@@ -57,7 +58,8 @@ def _capture(database: Database, request: Open, requests: RequestLines, output: 
     try:
         output.message(encode(Opened(explicit_acknowledgements=True)))
         state = CaptureState(request.state)
-        logger.info("accepts commands while it captures", extra={"eventType": CONTROL, "handled": state.control})
+        fields = {"eventType": CONTROL, "handled": state.control, "actions": list(Action)}
+        logger.info("accepts commands while it captures", extra=fields)
         Capture(
             source,
             state,

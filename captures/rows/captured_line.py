@@ -11,10 +11,15 @@ is composed of texts in two modules that must match.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import orjson
 
 from tidemark.protocol.codec import CAPTURED_SUFFIX, captured_prefix
+
+if TYPE_CHECKING:  # Readers' processes import this module, and are to start soon.
+    from tidemark.protocol.messages import Json
 
 END = "}" + CAPTURED_SUFFIX.decode()
 """The tail: the text after the last member of the document."""
@@ -44,6 +49,11 @@ def chunk_head(binding: int, op: str, path: tuple[str, str], place: bytes) -> by
 def without_columns(head: bytes) -> bytes:
     """The line of a document that has only ``_meta``; ``head`` ends with its ``source``."""
     return b"%b}%b" % (head, END.encode())
+
+
+def deletion(head: bytes, key: Mapping[str, Json]) -> bytes:
+    """The line of a document that has only ``_meta`` and a key; ``head`` ends with its ``source``."""
+    return b"%b},%b%b" % (head, orjson.dumps(key)[1:-1], END.encode())
 
 
 class Emissions:

@@ -18,6 +18,7 @@ from tidemark.captures.readers.reader_pool import ChunkFailure, ChunkPutOff, Rea
 from tidemark.captures.scheduling.backoff import HELD_SECONDS
 from tidemark.captures.scheduling.chunk_failures import Failures, leave_alone
 from tidemark.captures.scheduling.range_splitting import RangeSplitter
+from tidemark.captures.scheduling.repairs import Repairs
 from tidemark.captures.scheduling.reread_record import end
 from tidemark.captures.scheduling.small_tables import SMALL_ROWS, read_together, reads_whole
 from tidemark.captures.scheduling.state import CaptureState
@@ -48,6 +49,7 @@ class Backfills:
         hidden_until: A barrier behind which those of an earlier session are visible too: no chunk is started before.
         emptied: Bindings that must be emptied downstream before their backfill goes on.
         verifications: Of tables of which all rows are read once more, to be compared.
+        repairs: Of rows that somebody names.
         unfinished: Tables of which rows are to be read, as ``look`` found them last.
     """
 
@@ -81,6 +83,7 @@ class Backfills:
             if not (backfill.from_scratch or backfill.left_out):
                 self._await_snapshot(backfill)
         self.verifications = Verifications(self.tables, lambda: self.hidden)
+        self.repairs = Repairs(source)
         self.latest = list(source.tables)
         self.emptied = {backfill.table.binding for backfill in self.tables if backfill.from_scratch}
         self.look()
@@ -226,7 +229,9 @@ class Backfills:
                 self.verifications.write(backfill, chunk, emission, head, write)
                 continue
             again = [slice(index, index + 1) for index in emission.keep_rereads]
-            for piece in chain(chunk.rereads.messages(head, again), chunk.rows.messages(head, emission.keep)):
+            # First what is gone: a row with another spelling of a key may be found by it.
+            gone = self.repairs.gone(backfill, emission, position)
+            for piece in chain(gone, chunk.rereads.messages(head, again), chunk.rows.messages(head, emission.keep)):
                 write(piece)
         for backfill, chunk, _ in ready:
             if backfill.reread is not None and backfill.done:

@@ -11,7 +11,8 @@ from tidemark.backfill.chunk_size import ChunkSize
 from tidemark.backfill.keys import Key
 from tidemark.backfill.limits import REREADS_PER_CHUNK
 from tidemark.backfill.range_scan import RangeScan
-from tidemark.backfill.ranges import Pages, TableRanges
+from tidemark.backfill.range_state import Pages
+from tidemark.backfill.ranges import TableRanges
 from tidemark.captures.contract import causes
 from tidemark.captures.contract.chunk import Barrier, Chunk, ChunkRequest
 from tidemark.captures.contract.options import BackfillConfig
@@ -120,8 +121,8 @@ class TableBackfill:
 
     @property
     def to_read(self) -> bool:
-        """Whether rows are to be read: for its backfill, or to be compared."""
-        return not self.done or self.ranges.compares
+        """Whether rows are to be read: for its backfill, to be compared, or because they were named."""
+        return not self.done or self.ranges.reads_more
 
     @property
     def left_out(self) -> bool:

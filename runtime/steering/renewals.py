@@ -8,8 +8,9 @@ from datetime import UTC, datetime, timedelta
 
 import orjson
 
+from tidemark.protocol.actions import Action
 from tidemark.protocol.changelog import ChangeLog, KnownGeneration, Summary
-from tidemark.protocol.messages import Action, Control
+from tidemark.protocol.messages import Control
 from tidemark.protocol.store.local import DirectoryStore
 from tidemark.runtime.changelog.files.failures import writing
 from tidemark.runtime.progress.state_folder import StateFolder

@@ -7,10 +7,11 @@ import time
 
 import msgspec
 
+from tidemark.protocol.actions import Action
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.log_lines import LogLine
 from tidemark.protocol.logs import CONTROL
-from tidemark.protocol.messages import Action, Control, JsonObject
+from tidemark.protocol.messages import Control, JsonObject
 from tidemark.runtime.progress.display import Display
 from tidemark.runtime.steering.orders import Orders, handled
 

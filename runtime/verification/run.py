@@ -8,8 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from tidemark.protocol.actions import Action
 from tidemark.protocol.changelog import ChangeLog, Summary
-from tidemark.protocol.messages import Action, Control
+from tidemark.protocol.messages import Control
 from tidemark.protocol.store import Store
 from tidemark.protocol.verification.files import (
     Begun,

@@ -9,7 +9,8 @@ from tests.backfill.events import observe
 from tests.backfill.test_range_scan import PAGES, finish, only, start
 from tests.backfill.test_ranges import finish_all, long_key, move
 from tidemark.backfill.range_scan import RangeScan
-from tidemark.backfill.ranges import Pages, TableRanges
+from tidemark.backfill.range_state import Pages
+from tidemark.backfill.ranges import TableRanges
 from tidemark.protocol.errors import ProtocolError, SourceError
 
 STATE_BYTES = 3_600

@@ -10,7 +10,8 @@ from tidemark.backfill.hidden import HiddenSet
 from tidemark.backfill.keys import Key, TouchedKeys
 from tidemark.backfill.limits import Limits
 from tidemark.backfill.range_scan import ChunkPlan, Range
-from tidemark.backfill.ranges import Pages, TableRanges
+from tidemark.backfill.range_state import Pages
+from tidemark.backfill.ranges import TableRanges
 from tidemark.protocol.errors import SourceError
 
 

@@ -56,6 +56,15 @@ def test_rows_of_any_key(engine: Engine, kind: str) -> None:
         )
         engine.until_equal(capture, "odd one", key=key)
         assert any(doc["_meta"]["op"] == "u" for _, doc in capture.documents)
+        # By the values of their keys the same rows are found.
+        before, replayed = len(capture.documents), capture.rows(key=key)
+        keys = [[row[name] for name in key] for row in replayed.values()]
+        table = f"{engine.schema}.odd one"
+        capture.send({"control": {"sequence": 1, "action": "repair", "tables": [table], "keys": keys}})
+        capture.until(lambda c: c.state.get("control") == 1)
+        again = [doc for _, doc in capture.documents[before:]]
+        assert {doc["_meta"]["op"] for doc in again} == {"c"} and len(again) == len(replayed)
+        assert capture.rows(key=key) == replayed
 
 
 def test_a_key_of_our_own_choice(engine: Engine) -> None:

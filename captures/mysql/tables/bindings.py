@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import orjson
 
+from tidemark.backfill.keys import Key
 from tidemark.captures.contract.chunk_rows import ChunkHead
 from tidemark.captures.contract.source import OpenedTable, ScanMethod
 from tidemark.captures.mysql.server.session import Session
@@ -20,7 +21,8 @@ from tidemark.captures.mysql.tables.layouts import Layout
 from tidemark.captures.mysql.tables.partitions import Partitions
 from tidemark.captures.mysql.terms.columns import Column, Table
 from tidemark.captures.mysql.terms.config import ResourceConfig
-from tidemark.captures.rows.captured_line import chunk_head, without_columns
+from tidemark.captures.mysql.values.key_texts import key_of
+from tidemark.captures.rows.captured_line import chunk_head, deletion, without_columns
 from tidemark.captures.tables.bad_values import Policy
 from tidemark.captures.tables.table_binding import TableBinding, check_bound_once
 from tidemark.protocol.errors import SourceError
@@ -243,6 +245,15 @@ class BoundTable(TableBinding):
     def truncation(self, cursor: str) -> bytes:
         """The captured line that empties the table downstream; nothing where the configuration ignores TRUNCATE."""
         return without_columns(self._head("t", cursor) + b'"}') if self.emit_truncate else b""
+
+    def deletion(self, cursor: str, values: Sequence[Json]) -> bytes:
+        """The captured line that deletes the row with these values of its key columns downstream."""
+        return deletion(self._head("d", cursor) + b'"}', dict(zip(self.key, values, strict=True)))
+
+    def key_of(self, values: Sequence[Json]) -> Key | None:
+        """See ``values.key_texts.key_of``."""
+        columns = {column.name: column for column in self.table.columns}
+        return key_of([columns[name] for name in self.key], values)
 
     def chunk_head(self, cursor: str) -> ChunkHead:
         """The head of rows, whose number ends their cursor.

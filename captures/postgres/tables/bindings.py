@@ -11,6 +11,7 @@ from typing import ClassVar
 
 import psycopg
 
+from tidemark.backfill.keys import Key
 from tidemark.captures.contract.chunk_rows import ChunkHead
 from tidemark.captures.contract.source import OpenedTable, ScanMethod
 from tidemark.captures.postgres.catalog.columns import Column, Table
@@ -21,11 +22,12 @@ from tidemark.captures.postgres.server.config import ResourceConfig
 from tidemark.captures.postgres.tables.document_schema import document_schema
 from tidemark.captures.postgres.tables.noted_table import NOTHING_NOTED, NotedTable
 from tidemark.captures.postgres.tables.scan_target import ScanTarget
-from tidemark.captures.rows.captured_line import chunk_head, without_columns
+from tidemark.captures.postgres.values.key_texts import key_of
+from tidemark.captures.rows.captured_line import chunk_head, deletion, without_columns
 from tidemark.captures.tables.bad_values import Policy
 from tidemark.captures.tables.table_binding import TableBinding, check_bound_once
 from tidemark.protocol.errors import SourceError
-from tidemark.protocol.messages import JsonObject
+from tidemark.protocol.messages import Json, JsonObject
 
 
 def captured_columns(columns: Sequence[Column]) -> Iterator[Column]:
@@ -154,6 +156,15 @@ class PostgresBinding(TableBinding):
     def truncation(self, position: int, emission: int) -> bytes:
         """The captured line that empties the table downstream; nothing where the configuration ignores TRUNCATE."""
         return without_columns(self._head("t", position, emission) + b"0]}") if self.emit_truncate else b""
+
+    def deletion(self, position: int, emission: int, values: Sequence[Json]) -> bytes:
+        """The captured line that deletes the row with these values of its key columns downstream."""
+        return deletion(self._head("d", position, emission) + b"0]}", dict(zip(self.key, values, strict=True)))
+
+    def key_of(self, values: Sequence[Json]) -> Key | None:
+        """See ``values.key_texts.key_of``."""
+        columns = {column.name: column for column in self.table.columns}
+        return key_of([columns[name] for name in self.key], values)
 
     def chunk_head(self, position: int, emission: int) -> ChunkHead:
         """The head of rows, whose number is the last part of loc."""

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tidemark.protocol.actions import Action
 from tidemark.protocol.errors import ChangeLogError
-from tidemark.protocol.messages import Action, Control
+from tidemark.protocol.messages import Control
 from tidemark.protocol.store import Store
 from tidemark.protocol.store.local import DirectoryStore
 from tidemark.runtime.changelog.writer import LogWriter
