@@ -1,8 +1,14 @@
-"""The files of a verification that hold rows: one for each chunk of the source."""
+"""The files of a verification that hold rows: one for each chunk of the source.
+
+A row of the source is the columns of its key, with names of their own (``key_names``), two digests of the key (``id``
+and ``id_2``), and that of all its values (``digest``). The last one is null for a row with a value that no column of
+the log holds.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,29 +17,41 @@ from tidemark.protocol.changelog import TableSchema
 from tidemark.protocol.changelog.unreadable import unreadable
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.store import Store
-from tidemark.protocol.verification.digests import DIGEST
+from tidemark.protocol.verification.digests import SEEDS, digests
 from tidemark.protocol.verification.files import Ended, chunk_path, run_folder
 
-ROWS = pa.schema([("key", pa.string()), ("id", DIGEST), ("digest", DIGEST)])
-"""A row of the source: its key for people, the digest of its key, and of all its values.
-
-The last one is null for a row with a value that no column of the log holds.
-"""
-
 _OFFSET, _SCHEMA = b"offset", b"schema"
+
+
+def key_names(schema: TableSchema) -> list[str]:
+    """What the columns of a table's key are called here."""
+    return [f"key_{place}" for place in range(len(schema.key))]
+
+
+def identified(key: Sequence[Any], rows: int) -> dict[str, Any]:
+    """The columns that tell a key from others, by name: the key's own, and its digests.
+
+    Args:
+        key: The columns of the key, in its order.
+        rows: Their length.
+    """
+    own = {f"key_{place}": column for place, column in enumerate(key)}
+    return {**own, "id": digests(key, rows, SEEDS[0]), "id_2": digests(key, rows, SEEDS[1])}
 
 
 def chunk_bytes(rows: pa.Table, offset: int, schema: TableSchema) -> bytes:
     """The file of a chunk.
 
     Args:
-        rows: As ``ROWS``.
+        rows: As above.
         offset: Its rows are what the events before this offset give.
         schema: Of the table when it was read.
     """
     sink = pa.BufferOutputStream()
     said = {_OFFSET: str(offset).encode(), _SCHEMA: schema.model_dump_json().encode()}
-    pq.write_table(rows.replace_schema_metadata(said), sink, compression="zstd")
+    # Digests are as good as random: nothing makes them smaller.
+    compression: Any = dict.fromkeys(rows.column_names, "none") | dict.fromkeys(key_names(schema), "zstd")
+    pq.write_table(rows.replace_schema_metadata(said), sink, compression=compression, use_dictionary=False)
     return bytes(sink.getvalue())
 
 

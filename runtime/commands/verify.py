@@ -23,7 +23,7 @@ from tidemark.runtime.progress.status_file import read_status
 from tidemark.runtime.steering.orders import Orders
 
 if TYPE_CHECKING:
-    from tidemark.runtime.verification.comparison import Comparison, Found
+    from tidemark.runtime.verification.findings import Comparison, Found
     from tidemark.runtime.verification.run import Subject
 
 SHOWN = 20
@@ -141,7 +141,7 @@ def _of_comparison(what: str, found: Comparison) -> list[str]:
     if found.why:
         return [f"{what}: not compared: {found.why}"]
     lines = [f"{what}: {_summary(found)}"]
-    lines += [f"  {kind}: {key}" for kind, key in found.named[:SHOWN]]
+    lines += [f"  {row.kind}: {row.key}" for row in found.named[:SHOWN]]
     if found.different > SHOWN:
         lines.append(f"  and {found.different - SHOWN:,} more")
     return lines
@@ -170,6 +170,6 @@ def _figures(found: Comparison) -> dict[str, Any]:
         "left_out": found.kept_apart,
         "not_whole": found.unknown,
         "different": {str(kind): count for kind, count in found.counts.items() if count},
-        "keys": [{"kind": str(kind), "key": key} for kind, key in found.named],
+        "keys": [{"kind": str(row.kind), "key": row.key} for row in found.named],
         "why": found.why or None,
     }

@@ -10,13 +10,15 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.compute
 
+from tidemark.protocol.verification.digests import DIGEST
+
 pc: Any = pyarrow.compute
 
 ROWS = 4_000_000
 """Of a bucket, about: some 500 MB while they are sorted."""
 
 MOST = 256
-"""Ids are divided by their first byte."""
+"""Ids are divided by their first bits."""
 
 
 class Buckets:
@@ -45,7 +47,7 @@ class Buckets:
         if not self._files:
             self._tables.append(rows)
             return
-        number = _first_bytes(rows.column("id"), self._count)
+        number = pc.shift_right(rows.column("id"), pa.scalar(65 - self._count.bit_length(), DIGEST))
         for each in pc.unique(number).to_pylist():
             self._files[each].write_table(rows.filter(pc.equal(number, each)))
 
@@ -72,11 +74,3 @@ class Buckets:
             for file in self._files:
                 file.close()
             self._folder.cleanup()
-
-
-def _first_bytes(ids: Any, count: int) -> Any:
-    """The bucket of each id: the first bits of its digest."""
-    first = pc.binary_slice(ids.cast(pa.binary()), 0, 1)
-    numbers = [pa.chunked_array([chunk.cast(pa.binary(1)).view(pa.uint8())]) for chunk in first.chunks if len(chunk)]
-    joined = pa.chunked_array([chunk for number in numbers for chunk in number.chunks], pa.uint8())
-    return pc.divide(joined, pa.scalar(MOST // count, pa.uint8()))

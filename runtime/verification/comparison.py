@@ -1,16 +1,14 @@
 """Compares the rows that a table has at its source with what the log gives.
 
-Both sides become rows of digests, which are sorted by key. A row of the source stands behind the events that come
-before its chunk: the nearest of them must give the same values. A row is too many if its last event came before the
-verification began, and no chunk brought it: nothing touched it meanwhile, so it was there to be read.
+Both sides become rows of digests, which are sorted by those of the keys. A row of the source stands behind the events
+that come before its chunk: the nearest of them must give the same values. A row is too many if its last event came
+before the verification began, and no chunk brought it: nothing touched it meanwhile, so it was there to be read.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import orjson
@@ -19,99 +17,20 @@ import pyarrow.compute
 
 from tidemark.protocol.changelog import ChangeLog, Summary, TableSchema
 from tidemark.protocol.errors import TidemarkError
-from tidemark.protocol.verification.chunk_files import Chunk, read_chunks
-from tidemark.protocol.verification.digests import DIGEST, digests, texts
+from tidemark.protocol.verification.chunk_files import Chunk, identified, key_names, read_chunks
+from tidemark.protocol.verification.digests import DIGEST, digests
 from tidemark.protocol.verification.files import Begun, Ended, begin_path, end_path, read_said
+from tidemark.runtime.changelog.documents.columns import arrow_type
 from tidemark.runtime.verification.buckets import Buckets
+from tidemark.runtime.verification.findings import Comparison, Found, Kind
 from tidemark.runtime.verification.keys import keys_of
 from tidemark.runtime.verification.logged_rows import LoggedBatch, LoggedRows
 from tidemark.runtime.verification.states import last_digests
 
 pc: Any = pyarrow.compute
 
-MOST_NAMED = 10_000
-"""Keys that are named of each table; all are counted."""
-
-
-class Kind(StrEnum):
-    """How a row differs from the source's."""
-
-    MISSING = "missing"
-    """The source has it alone."""
-
-    DIFFERENT = "different"
-    """It has other values."""
-
-    TOO_MANY = "too many"
-    """The source does not have it."""
-
-
-@dataclass(slots=True)
-class Comparison:
-    """What a comparison of a table has found.
-
-    Attributes:
-        rows: Of the source.
-        compared: Those of them that could be compared.
-        kept_apart: Rows of the source that were not compared: the log keeps an event of theirs apart, or would. In a
-            table in Spark also those that changed while the source was read.
-        unknown: Those that were not, since the log's events leave out columns that no earlier event has.
-        counts: Rows that differ.
-        named: Their keys, the first ``MOST_NAMED`` of them.
-        offset: The log was compared up to here.
-        why: Why the table was not compared, for people; empty if it was.
-        covered: It can be compared at all, at another time if there is a ``why``.
-    """
-
-    rows: int = 0
-    compared: int = 0
-    kept_apart: int = 0
-    unknown: int = 0
-    counts: Counter[Kind] = field(default_factory=Counter)
-    named: list[tuple[Kind, str]] = field(default_factory=list)
-    offset: int = 0
-    why: str = ""
-    covered: bool = True
-
-    @property
-    def different(self) -> int:
-        """How many rows differ."""
-        return self.counts.total()
-
-    def add(self, kind: Kind, keys: Any) -> None:
-        """Rows differ."""
-        self.counts[kind] += len(keys)
-        room = MOST_NAMED - len(self.named)
-        self.named += [(kind, key) for key in keys.slice(0, max(0, room)).to_pylist()]
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What was found of a table.
-
-    Attributes:
-        in_log: In the change log.
-        in_spark: In the table that Spark keeps of it; None where none is kept, or the log could not be compared.
-    """
-
-    in_log: Comparison
-    in_spark: Comparison | None = None
-
-
 _KEPT = -2
 """The offset behind which rows of a kept table stand: before all others."""
-
-_ROWS = pa.schema(
-    [
-        ("id", DIGEST),
-        ("place", pa.int64()),  # Of an event its offset doubled and one more, of a row of the source twice its offset.
-        ("source", pa.bool_()),  # It is a row of the source, and no event.
-        ("there", pa.bool_()),  # It is no deletion.
-        ("digest", DIGEST),  # Null where columns are left out.
-        ("key", pa.string()),
-    ]
-)
-
 
 Kept: TypeAlias = "Callable[[int, TableSchema], Iterator[pa.Table] | None]"
 """The rows of a table in Spark as of an offset, with the columns of a schema; None where none is kept."""
@@ -194,7 +113,7 @@ class _Table:
     all_rows: bool
 
     def compare_log(self, found: Comparison) -> None:
-        with Buckets(_ROWS, self.rows.rows + self.ended.rows) as buckets:
+        with Buckets(_rows(self.schema), self.rows.rows + self.ended.rows) as buckets:
             emptied = _add_events(self.rows, self.schema, buckets)
             if any(self.begun.offset <= offset for offset in emptied):
                 found.why = "it was emptied meanwhile"
@@ -209,7 +128,7 @@ class _Table:
     def compare_kept(self, rows: Iterator[pa.Table], found: Comparison) -> None:
         """Rows that events touched while the source was read are left out: the log is compared with those."""
         touched = pa.chunked_array([self._touched(), _apart(self.rows, self.schema)], DIGEST).combine_chunks()
-        with Buckets(_ROWS, 2 * self.ended.rows) as buckets:
+        with Buckets(_rows(self.schema), 2 * self.ended.rows) as buckets:
             try:
                 for table in rows:
                     buckets.add(_of_kept(table, self.schema))
@@ -232,7 +151,7 @@ class _Table:
         for batch in events.batches():
             recent = pc.greater_equal(batch.meta("_offset"), first)
             keys = [batch.values.column(name).filter(recent) for name in self.schema.key]
-            found.append(digests(keys, pc.sum(recent).as_py() or 0))
+            found.append(digests(keys, _true(recent)))
         return pa.chunked_array(found, DIGEST).combine_chunks()
 
     def _compare(self, bucket: pa.Table, found: Comparison, after: int, apart: Any) -> pa.Table:
@@ -246,33 +165,77 @@ class _Table:
             Rows of the source of which the nearest event leaves columns out.
         """
         found.rows += _true(bucket.column("source"))
-        unfit = bucket.filter(pc.and_(bucket.column("source"), bucket.column("digest").is_null())).column("id")
-        excluded = pa.chunked_array([*unfit.chunks, apart], DIGEST)
-        if len(excluded):
-            out = pc.is_in(bucket.column("id"), excluded.combine_chunks())
+        if bucket.column("digest").null_count or len(apart):
+            unfit = bucket.filter(pc.and_(bucket.column("source"), bucket.column("digest").is_null())).column("id")
+            out = pc.is_in(bucket.column("id"), pa.chunked_array([*unfit.chunks, apart], DIGEST).combine_chunks())
             found.kept_apart += _true(pc.and_(out, bucket.column("source")))
             bucket = bucket.filter(pc.invert(out))
-        rows = bucket.filter(pc.greater(bucket.column("place"), 2 * after + 1))
-        if not rows.num_rows:
-            return rows
-        rows = rows.sort_by([("id", "ascending"), ("place", "ascending")])
-        # A row that came twice is compared the first time.
-        again = pc.and_(_same_as_before(rows), pc.and_(rows.column("source"), _before(rows.column("source"), False)))
-        rows = rows.filter(pc.invert(again))
+        if after > _KEPT and pc.any(pc.less_equal(bucket.column("place"), 2 * after + 1)).as_py():
+            bucket = bucket.filter(pc.greater(bucket.column("place"), 2 * after + 1))
+        if not bucket.num_rows:
+            return bucket
+        places, rows = _in_order(bucket)
         of_source = rows.column("source")
-        there = pc.and_(_same_as_before(rows), _before(rows.column("there"), False))
+        before = _same_as_before(rows)
+        # A row that came twice is compared the first time.
+        again = pc.and_(before, pc.and_(of_source, _before(of_source, False)))
+        if pc.any(again).as_py():
+            places, rows = places.filter(pc.invert(again)), rows.filter(pc.invert(again))
+            of_source, before = rows.column("source"), _same_as_before(rows)
+        there = pc.and_(before, _before(rows.column("there"), False))
         event = _before(rows.column("digest"), None)
         missing, both = pc.and_(of_source, pc.invert(there)), pc.and_(of_source, there)
         whole = event.is_valid()
-        differs = pc.fill_null(pc.not_equal(event, rows.column("digest")), False)
-        found.add(Kind.MISSING, rows.filter(missing).column("key"))
-        found.add(Kind.DIFFERENT, rows.filter(pc.and_(both, differs)).column("key"))
+        differs = pc.and_(both, pc.fill_null(pc.not_equal(event, rows.column("digest")), False))
         found.compared += _true(missing) + _true(pc.and_(both, whole))
+        kinds = {Kind.MISSING: missing, Kind.DIFFERENT: differs}
         if self.all_rows:
-            alone = pc.and_(_is_last(rows), pc.and_(rows.column("there"), pc.invert(of_source)))
-            old = pc.less(rows.column("place"), 2 * self.begun.offset)
-            found.add(Kind.TOO_MANY, rows.filter(pc.and_(alone, old)).column("key"))
-        return rows.filter(pc.and_(both, pc.invert(whole)))
+            alone = pc.and_(_is_last(before), pc.and_(rows.column("there"), pc.invert(of_source)))
+            kinds[Kind.TOO_MANY] = pc.and_(alone, pc.less(rows.column("place"), 2 * self.begun.offset))
+        for kind, chosen in kinds.items():
+            self._add(found, kind, bucket, places.filter(chosen))
+        return bucket.take(places.filter(pc.and_(both, pc.invert(whole))))
+
+    def _add(self, found: Comparison, kind: Kind, rows: pa.Table, places: Any) -> None:
+        if len(places):
+            key = rows.select(key_names(self.schema)).take(places)
+            found.add(kind, key.columns, key.num_rows)
+
+
+def _rows(schema: TableSchema) -> pa.Schema:
+    """Events and rows of the source, as they are compared."""
+    types = {column.name: arrow_type(column.type) for column in schema.columns}
+    return pa.schema(
+        [
+            *zip(key_names(schema), (types[name] for name in schema.key), strict=True),
+            ("id", DIGEST),  # Two digests of the key.
+            ("id_2", DIGEST),
+            ("place", pa.int64()),  # Of an event its offset doubled and one more, of a source's row twice its offset.
+            ("source", pa.bool_()),  # It is a row of the source, and no event.
+            ("there", pa.bool_()),  # It is no deletion.
+            ("digest", DIGEST),  # Null where columns are left out.
+        ]
+    )
+
+
+def _in_order(rows: pa.Table) -> tuple[Any, pa.Table]:
+    """Rows sorted by key and place, without their keys; and their numbers in ``rows``.
+
+    Nearly always one digest tells all keys apart: then it is the only one that is sorted by.
+    """
+    slim = rows.select(["id", "id_2", "place", "source", "there", "digest"])
+    place = slim.column("place")
+    places: Any = None
+    if not pc.all(pc.greater_equal(place.slice(1), place.slice(0, len(place) - 1))).as_py():
+        places = pc.sort_indices(place)
+        slim = slim.take(places)
+    by_id = pc.sort_indices(slim.column("id"))  # Stable.
+    slim, places = slim.take(by_id), by_id if places is None else places.take(by_id)
+    collides = pc.and_(_like_before(slim, "id"), pc.invert(_like_before(slim, "id_2")))
+    if pc.any(collides).as_py():
+        exact = pc.sort_indices(slim, [("id", "ascending"), ("id_2", "ascending"), ("place", "ascending")])
+        slim, places = slim.take(exact), places.take(exact)
+    return places, slim
 
 
 def _schema(chunks: Iterator[Chunk]) -> TableSchema | None:
@@ -282,12 +245,17 @@ def _schema(chunks: Iterator[Chunk]) -> TableSchema | None:
 
 
 def _of_chunk(chunk: Chunk) -> pa.Table:
-    rows = chunk.rows.num_rows
+    table, rows = chunk.rows, chunk.rows.num_rows
     true = pa.repeat(pa.scalar(True), rows)
     place = pa.repeat(pa.scalar(2 * chunk.offset, pa.int64()), rows)
-    table = chunk.rows
-    arrays: list[Any] = [table.column("id"), place, true, true, table.column("digest"), table.column("key")]
-    return pa.Table.from_arrays(arrays, schema=_ROWS)
+    known = {name: table.column(name) for name in table.column_names if name != "digest"}
+    digest = table.column("digest")
+    return _named(chunk.schema, {**known, "place": place, "source": true, "there": true, "digest": digest})
+
+
+def _named(schema: TableSchema, columns: dict[str, Any]) -> pa.Table:
+    of = _rows(schema)
+    return pa.Table.from_arrays([columns[name] for name in of.names], schema=of)
 
 
 def _add_events(rows: LoggedRows, schema: TableSchema, buckets: Buckets) -> list[int]:
@@ -305,17 +273,15 @@ def _add_events(rows: LoggedRows, schema: TableSchema, buckets: Buckets) -> list
 
 def _of_events(batch: LoggedBatch, schema: TableSchema) -> pa.Table:
     count = batch.raw.num_rows
-    key = [batch.values.column(name) for name in schema.key]
-    found = digests(batch.values.columns, count)
-    arrays = [
-        digests(key, count),
-        pc.add(pc.multiply(batch.meta("_offset"), 2), 1),
-        pa.repeat(pa.scalar(False), count),
-        pc.not_equal(batch.meta("_op"), "d"),
-        pc.if_else(batch.partial(), pa.scalar(None, DIGEST), found),
-        texts(key, count),
-    ]
-    return pa.Table.from_arrays(arrays, schema=_ROWS)
+    found, partial = digests(batch.values.columns, count), batch.partial()
+    columns = {
+        **identified([batch.values.column(name) for name in schema.key], count),
+        "place": pc.add(pc.multiply(batch.meta("_offset"), 2), 1),
+        "source": pa.repeat(pa.scalar(False), count),
+        "there": pc.not_equal(batch.meta("_op"), "d"),
+        "digest": pc.if_else(partial, pa.scalar(None, DIGEST), found) if pc.any(partial).as_py() else found,
+    }
+    return _named(schema, columns)
 
 
 def _apart(rows: LoggedRows, schema: TableSchema) -> Any:
@@ -330,16 +296,14 @@ def _apart(rows: LoggedRows, schema: TableSchema) -> Any:
 
 def _of_kept(table: pa.Table, schema: TableSchema) -> pa.Table:
     count = table.num_rows
-    key = [table.column(name) for name in schema.key]
-    arrays = [
-        digests(key, count),
-        pa.repeat(pa.scalar(2 * _KEPT + 2, pa.int64()), count),
-        pa.repeat(pa.scalar(False), count),
-        pa.repeat(pa.scalar(True), count),
-        digests(table.columns, count),
-        texts(key, count),
-    ]
-    return pa.Table.from_arrays(arrays, schema=_ROWS)
+    columns = {
+        **identified([table.column(name) for name in schema.key], count),
+        "place": pa.repeat(pa.scalar(2 * _KEPT + 2, pa.int64()), count),
+        "source": pa.repeat(pa.scalar(False), count),
+        "there": pa.repeat(pa.scalar(True), count),
+        "digest": digests(table.columns, count),
+    }
+    return _named(schema, columns)
 
 
 def _true(column: Any) -> int:
@@ -352,22 +316,25 @@ def _before(column: Any, first: Any) -> Any:
     return pa.chunked_array([pa.array([first], column.type), *column.slice(0, len(column) - 1).chunks], column.type)
 
 
+def _like_before(rows: pa.Table, name: str) -> Any:
+    column = rows.column(name)
+    return pc.fill_null(pc.equal(column, _before(column, None)), False)
+
+
 def _same_as_before(rows: pa.Table) -> Any:
-    """Whether each row has the id of the one before it."""
-    ids = rows.column("id")
-    return pc.fill_null(pc.equal(ids, _before(ids, None)), False)
+    """Whether each row has the key of the one before it."""
+    return pc.and_(_like_before(rows, "id"), _like_before(rows, "id_2"))
 
 
-def _is_last(rows: pa.Table) -> Any:
-    """Whether each row is the last one with its id."""
-    ids = rows.column("id")
-    behind = pa.chunked_array([*ids.slice(1).chunks, pa.nulls(1, DIGEST)], DIGEST)
-    return pc.invert(pc.fill_null(pc.equal(ids, behind), False))
+def _is_last(same_as_before: Any) -> Any:
+    """Whether each row is the last one with its key."""
+    behind = pa.chunked_array([*same_as_before.slice(1).chunks, pa.array([False])], pa.bool_())
+    return pc.invert(behind)
 
 
 def _decide(undecided: list[pa.Table], rows: LoggedRows, schema: TableSchema, after: int, found: Comparison) -> None:
     """Compares the rows whose last event leaves columns out."""
-    of_source = pa.concat_tables([_ROWS.empty_table(), *undecided])
+    of_source = pa.concat_tables([_rows(schema).empty_table(), *undecided])
     if not of_source.num_rows:
         return
     ids: list[Any] = of_source.column("id").to_pylist()
@@ -379,4 +346,5 @@ def _decide(undecided: list[pa.Table], rows: LoggedRows, schema: TableSchema, af
     found.unknown += pc.sum(pc.invert(known)).as_py()
     found.compared += pc.sum(known).as_py()
     differs = pc.fill_null(pc.not_equal(events, of_source.column("digest")), False)
-    found.add(Kind.DIFFERENT, of_source.filter(differs).column("key"))
+    key = of_source.select(key_names(schema)).filter(differs)
+    found.add(Kind.DIFFERENT, key.columns, key.num_rows)

@@ -13,14 +13,15 @@ import pyarrow.compute
 
 from tidemark.protocol.changelog import ChangeLog, Segment, TableSchema
 from tidemark.protocol.changelog.columns.column_identity import identities
-from tidemark.protocol.changelog.models import QUARANTINE
+from tidemark.protocol.changelog.models import META_COLUMNS, QUARANTINE
 from tidemark.protocol.changelog.segment_files import SegmentFile, asked_for, batches
 from tidemark.runtime.changelog.documents.columns import arrow_type, cast
 from tidemark.runtime.changelog.documents.decoder import RowDecoder
 
 pc: Any = pyarrow.compute
 
-_ROWS = 16_384
+_ROWS = 32_768
+_META = ("_offset", "_op", "_unchanged")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,8 @@ class LoggedRows:
         for file, data in asked_for(self._log.store, files):
             segment = of_path[file.path]
             with file.opened(self._log.store, data) as parquet:
-                for batch in batches(parquet, _ROWS, use_threads=True):
+                read = [name for name in parquet.schema_arrow.names if name not in META_COLUMNS or name in _META]
+                for batch in batches(parquet, _ROWS, columns=read, use_threads=True):
                     if segment.last_offset >= self._end:
                         batch = batch.filter(pc.less(batch.column("_offset"), self._end))
                     yield self._under(segment, batch)

@@ -15,8 +15,8 @@ from pydantic import BaseModel
 from tidemark.protocol.changelog import TableSchema
 from tidemark.protocol.messages import VerifyBegin, VerifyChunk, VerifyEnd
 from tidemark.protocol.store import Store
-from tidemark.protocol.verification.chunk_files import ROWS, chunk_bytes
-from tidemark.protocol.verification.digests import DIGEST, digests, texts
+from tidemark.protocol.verification.chunk_files import chunk_bytes, identified
+from tidemark.protocol.verification.digests import DIGEST, digests
 from tidemark.protocol.verification.files import Begun, Ended, begin_path, chunk_path, end_path
 from tidemark.runtime.changelog.batch import Batch, BoundCollection
 from tidemark.runtime.changelog.documents.column_parts import ColumnPart
@@ -160,16 +160,13 @@ def _tables(rows: _Rows) -> tuple[list[pa.Table], list[Misfit]]:
 
 
 def _compared(table: pa.Table, schema: TableSchema) -> pa.Table:
-    key = [table.column(name) for name in schema.key]
-    values = [table.column(column.name) for column in schema.columns]
     rows = table.num_rows
-    arrays = [texts(key, rows), digests(key, rows), digests(values, rows)]
-    return pa.Table.from_arrays(arrays, schema=ROWS)
+    values = [table.column(column.name) for column in schema.columns]
+    known = identified([table.column(name) for name in schema.key], rows)
+    return pa.table({**known, "digest": digests(values, rows)})
 
 
 def _apart(misfits: Sequence[Misfit], schema: TableSchema) -> pa.Table:
     """Rows that cannot be compared, by their keys."""
     key = keys_of([misfit.document for misfit in misfits], schema)
-    rows = key.num_rows
-    arrays = [texts(key.columns, rows), digests(key.columns, rows), pa.nulls(rows, DIGEST)]
-    return pa.Table.from_arrays(arrays, schema=ROWS)
+    return pa.table({**identified(key.columns, key.num_rows), "digest": pa.nulls(key.num_rows, DIGEST)})

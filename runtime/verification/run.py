@@ -23,7 +23,8 @@ from tidemark.protocol.verification.files import (
     verified_path,
 )
 from tidemark.runtime.changelog.files.failures import writing
-from tidemark.runtime.verification.comparison import Found, Kept, compare
+from tidemark.runtime.verification.comparison import Kept, compare
+from tidemark.runtime.verification.findings import Found
 
 LOOK_SECONDS = 0.2
 """How often it is looked whether a table has been read."""

@@ -20,9 +20,7 @@ AT_ONCE = 20_000
 UNKNOWN = -1
 
 
-def last_digests(
-    rows: LoggedRows, schema: TableSchema, before: Mapping[bytes, int], after: int
-) -> dict[bytes, bytes | None]:
+def last_digests(rows: LoggedRows, schema: TableSchema, before: Mapping[int, int], after: int) -> dict[int, int | None]:
     """The digests of some rows as the events before an offset give them.
 
     Args:
@@ -34,7 +32,7 @@ def last_digests(
     Returns:
         By the digest of the key. None where a column is left out by all events of the row.
     """
-    found: dict[bytes, bytes | None] = {}
+    found: dict[int, int | None] = {}
     ids = list(before)
     for start in range(0, len(ids), AT_ONCE):
         some = {each: before[each] for each in ids[start : start + AT_ONCE]}
@@ -42,11 +40,9 @@ def last_digests(
     return found
 
 
-def _digests(
-    rows: LoggedRows, schema: TableSchema, before: Mapping[bytes, int], after: int
-) -> dict[bytes, bytes | None]:
+def _digests(rows: LoggedRows, schema: TableSchema, before: Mapping[int, int], after: int) -> dict[int, int | None]:
     wanted = pa.array(list(before), DIGEST)
-    states: dict[bytes, list[int]] = {}
+    states: dict[int, list[int]] = {}
     tables: list[pa.Table] = []
     count = 0
     for batch in rows.batches():
@@ -71,7 +67,7 @@ def _digests(
 
 
 def _fold(
-    batch: LoggedBatch, ids: list[bytes], before: Mapping[bytes, int], states: dict[bytes, list[int]], first: int
+    batch: LoggedBatch, ids: list[int], before: Mapping[int, int], states: dict[int, list[int]], first: int
 ) -> None:
     """Moves ``states``: by row, for each column the number of the event that has its value."""
     numbers = {name: number for number, name in enumerate(batch.names) if name is not None}
