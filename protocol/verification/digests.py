@@ -11,6 +11,7 @@ same digest with a probability of about 1 to 10¹⁹. That is not a defence agai
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import orjson
@@ -152,7 +153,12 @@ def _of_bytes(column: Any) -> list[Any]:
 
 def _places(count: int) -> Any:
     """The numbers from 0 on."""
-    return pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), count), start=-1)
+    return _counted(count.bit_length()).slice(0, count)
+
+
+@cache
+def _counted(bits: int) -> Any:
+    return pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), 1 << bits), start=-1)
 
 
 def _items(column: Any) -> list[Any]:

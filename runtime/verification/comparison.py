@@ -29,6 +29,8 @@ from tidemark.runtime.verification.states import last_digests
 
 pc: Any = pyarrow.compute
 
+CHANGED = "its columns changed meanwhile"
+
 _KEPT = -2
 """The offset behind which rows of a kept table stand: before all others."""
 
@@ -59,11 +61,10 @@ def compare(log: ChangeLog, collection: str, run: int, *, all_rows: bool, kept: 
     if begun is None or begun.generation is None:
         in_log.why = "its events belong to no generation: it is read again"
         return Found(in_log)
-    schema = _schema(read_chunks(log.store, collection, ended))
+    schema = next((chunk.schema for chunk in read_chunks(log.store, collection, ended)), None)
     first, in_log.why = _first_event(log.summary(), collection, begun, ended)
-    if schema is None:
-        in_log.why = in_log.why or "its columns changed meanwhile"
     if in_log.why or schema is None:
+        in_log.why = in_log.why or CHANGED
         return Found(in_log)
     table = _Table(log, schema, begun, ended, LoggedRows(log, schema, begun.generation, first, ended.offset), all_rows)
     table.compare_log(in_log)
@@ -121,6 +122,9 @@ class _Table:
             after = max(emptied, default=-1)
             apart = _apart(self.rows, self.schema)
             for chunk in self._chunks():
+                if chunk.schema.fingerprint != self.schema.fingerprint:
+                    found.why = CHANGED
+                    return
                 buckets.add(_of_chunk(chunk))
             undecided = [self._compare(bucket, found, after, apart) for bucket in buckets.tables()]
         _decide(undecided, self.rows, self.schema, after, found)
@@ -223,7 +227,7 @@ def _in_order(rows: pa.Table) -> tuple[Any, pa.Table]:
 
     Nearly always one digest tells all keys apart: then it is the only one that is sorted by.
     """
-    slim = rows.select(["id", "id_2", "place", "source", "there", "digest"])
+    slim = rows.select(["id", "id_2", "place", "source", "there", "digest"]).combine_chunks()
     place = slim.column("place")
     places: Any = None
     if not pc.all(pc.greater_equal(place.slice(1), place.slice(0, len(place) - 1))).as_py():
@@ -236,12 +240,6 @@ def _in_order(rows: pa.Table) -> tuple[Any, pa.Table]:
         exact = pc.sort_indices(slim, [("id", "ascending"), ("id_2", "ascending"), ("place", "ascending")])
         slim, places = slim.take(exact), places.take(exact)
     return places, slim
-
-
-def _schema(chunks: Iterator[Chunk]) -> TableSchema | None:
-    """That of all chunks; None if there are several."""
-    schemas = {chunk.schema.fingerprint: chunk.schema for chunk in chunks}
-    return next(iter(schemas.values())) if len(schemas) == 1 else None
 
 
 def _of_chunk(chunk: Chunk) -> pa.Table:
