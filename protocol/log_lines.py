@@ -90,7 +90,8 @@ class TableProgress(BaseModel):
         reread: Why its rows are or were read again; None if nothing has happened to it.
         seconds_needed: For a reread that is put off: about how long it takes, at the speed of the last chunks of this
             process with one reader; None if unknown.
-        waits_for: What has to end at the source before its backfill begins; None if nothing has.
+        waits_for: What has to end at the source before its backfill, or its verification, begins; None if nothing has.
+        verified_rows: Rows that a verification has read so far; None while there is none.
     """
 
     rows_done: int = 0
@@ -108,6 +109,7 @@ class TableProgress(BaseModel):
     reread: Reread | None = None
     seconds_needed: float | None = None
     waits_for: str | None = None
+    verified_rows: int | None = None
 
 
 class Progress(BaseModel):

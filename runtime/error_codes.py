@@ -190,8 +190,19 @@ CODES = (
     manual(
         "TM-RUN-030",
         "Rows differ from the source",
-        "'tidemark verify FILE --table TABLE' names their keys. Read them again by tidemark backfill, and verify the table "
-        "again. It is a defect of tidemark or of the source's log: please report it.",
+        "'tidemark verify FILE --table TABLE' names their keys, and with --repair has these rows read again. It is a "
+        "defect of tidemark or of the source's log: please report it.",
+    ),
+    manual(
+        "TM-RUN-031",
+        "The connector does not know the command",
+        "Only a connector that says so brings the rows of a verification, and reads rows again by their keys: use a newer "
+        "version of the connector, or compare and read its tables in another way. The command was taken back.",
+    ),
+    manual(
+        "TM-RUN-032",
+        "Rows that differ were not read again",
+        "Follow what the message says of each table, and verify it again.",
     ),
     manual(
         "TM-LOG-005",

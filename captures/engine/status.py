@@ -162,6 +162,7 @@ def _table(backfill: TableBackfill, speed: RateEstimate, now: float) -> TablePro
     speed.note(now, rows)
     done = backfill.done and not backfill.left_out
     error = backfill.error if isinstance(backfill.capture, Captured) else backfill.capture.error
+    verification = backfill.verification
     progress = TableProgress(
         rows_done=rows,
         rows_estimated=estimated,
@@ -175,7 +176,8 @@ def _table(backfill: TableBackfill, speed: RateEstimate, now: float) -> TablePro
         dropped=backfill.dropped or None,
         bad_values=dict(backfill.bad),
         reread=None if backfill.reread is None else backfill.reread.model_copy(),
-        waits_for=backfill.waits_for or None,
+        waits_for=backfill.waits_for or (verification.waits_for if verification is not None else "") or None,
+        verified_rows=None if verification is None else verification.rows,
     )
     if backfill.reread is not None and backfill.reread.put_off and estimated is not None and backfill.emitted:
         progress.seconds_needed = round(estimated * backfill.seconds / backfill.emitted, 1)
@@ -202,6 +204,7 @@ def _moving(progress: Progress) -> tuple[object, ...]:
             table.bad_values,
             table.reread and table.reread.model_dump(),
             table.waits_for is None,
+            table.verified_rows,
         )
         for table in progress.tables.values()
     ]

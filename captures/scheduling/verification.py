@@ -29,6 +29,7 @@ class Verification:
         rows: The rows that they brought.
         whole: All rows have been read.
         failure: Why no more can be read; empty as long as that goes well.
+        waits_for: What has to end at the source before it begins, for people; empty if nothing has. Not in the state.
     """
 
     run: int
@@ -38,6 +39,7 @@ class Verification:
     rows: int = 0
     whole: bool = False
     failure: str = ""
+    waits_for: str = ""
 
     @classmethod
     def of_state(cls, stored: JsonObject | None) -> Self | None:
@@ -47,7 +49,7 @@ class Verification:
         return cls(**stored)
 
     def to_state(self) -> JsonObject:
-        return {name: getattr(self, name) for name in self.__slots__}
+        return {name: getattr(self, name) for name in self.__slots__ if name != "waits_for"}
 
     def chunk(self, binding: int, rows: int, *, last: bool) -> bytes:
         """The message that ends a chunk of so many rows."""

@@ -50,7 +50,11 @@ class Verifications:
                 del self._tables[binding]
                 continue
             if not verification.begun and not (why := why_not(backfill)):
-                if not len(self._hidden()):
+                if hidden := len(self._hidden()):
+                    some = "a transaction" if hidden == 1 else f"{hidden:,} transactions"
+                    verification.waits_for = f"{some} of the log that a snapshot may not show yet"
+                else:
+                    verification.waits_for = ""
                     write(encode(VerifyBegin(binding=binding, run=verification.run)))
                     backfill.ranges.compare()
                     verification.begun = written = True

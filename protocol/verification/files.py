@@ -84,6 +84,7 @@ class Verified(_Model):
         compared: Those of them that could be compared.
         different: How many rows of the log differ, are missing, or are too many.
         different_in_spark: The same of the table that Spark keeps; None where that was not compared.
+        repaired: These rows were read again since.
     """
 
     collection: str
@@ -94,6 +95,7 @@ class Verified(_Model):
     compared: int
     different: int
     different_in_spark: int | None = None
+    repaired: bool = False
 
 
 def run_folder(collection: str, run: int) -> str:

@@ -13,7 +13,6 @@ from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.errors import UsageError
 from tidemark.protocol.fields import message_of
 from tidemark.protocol.messages import Control
-from tidemark.protocol.store import Store
 from tidemark.protocol.text.nearest_names import near
 from tidemark.runtime.commands.arguments import CaptureFileArgument, JsonOption
 from tidemark.runtime.commands.printing import say, say_json
@@ -22,15 +21,11 @@ from tidemark.runtime.progress.liveness import liveness
 from tidemark.runtime.progress.rereads import rereads
 from tidemark.runtime.progress.state_folder import StateFolder
 from tidemark.runtime.progress.status_file import read_status
-from tidemark.runtime.steering.orders import Orders, handled
+from tidemark.runtime.steering.orders import Orders
+from tidemark.runtime.steering.outcomes import LOOK_SECONDS, is_handled, refusal
 
 WAIT_SECONDS = 15.0
 """How long to wait for a running capture to carry out a command."""
-
-STATUS_SECONDS = 3.0
-"""How long the status of a running capture may be behind it."""
-
-LOOK_SECONDS = 0.1
 
 TablesOption = Annotated[
     list[str] | None,
@@ -118,13 +113,14 @@ def _key(text: str | None) -> list[str] | None:
 def _order(file: Path, order: dict[str, Any], *, json: bool) -> None:
     settings = read_capture_file(file)
     write_for(settings.readable_by)
-    folder, log = StateFolder.of_file(file), settings.log_store()
-    status = read_status(folder, log) or {}
+    folder, store = StateFolder.of_file(file), settings.log_store()
+    status = read_status(folder, store) or {}
     _check_tables(order["tables"] or [], list(status.get("tables", {})))
     order = {name: value for name, value in order.items() if value is not None}
-    number = Orders.of(folder, log).give(message_of(Control, {"sequence": 1, **order}))
+    number = Orders.of(folder, store).give(message_of(Control, {"sequence": 1, **order}))
+    log = ChangeLog(store)
     done = _wait(log, number) if liveness(status).running else False
-    if done and (refused := _refusal(folder, log, number)):
+    if done and (refused := refusal(folder, log, number)):
         raise UsageError("TM-CAP-004", refused)
     if json:
         report = {"sequence": number, "done": done, **order}
@@ -153,24 +149,9 @@ def _check_may_be_dropped(file: Path, wanted: list[str] | None) -> None:
             raise UsageError("TM-CAP-009", f"{name} must be read again: {causes}")
 
 
-def _refusal(folder: StateFolder, log: Store, number: int) -> str:
-    """Why the connector refused a command that it has handled; empty if it did not.
-
-    The status says so within a second or two, and nothing of a connector that does not tell.
-    """
-    deadline = time.monotonic() + STATUS_SECONDS
-    while time.monotonic() < deadline:
-        commands = (read_status(folder, log) or {}).get("commands", {})
-        if str(number) in commands:
-            return str(commands[str(number)])
-        time.sleep(LOOK_SECONDS)
-    return ""
-
-
-def _wait(store: Store, number: int) -> bool:
+def _wait(log: ChangeLog, number: int) -> bool:
     deadline = time.monotonic() + WAIT_SECONDS
-    log = ChangeLog(store)
-    while handled(log.summary().state) < number:
+    while not is_handled(log, number):
         if time.monotonic() >= deadline:
             return False
         time.sleep(LOOK_SECONDS)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidemark.protocol.capture_file import CaptureFile, read_capture_file
+from tidemark.protocol.capture_file import read_capture_file
 from tidemark.protocol.capture_file.verify_entry import share as share_of
 from tidemark.protocol.changelog import ChangeLog
-from tidemark.protocol.changelog.models import QUARANTINE
 from tidemark.protocol.errors import SourceError, UsageError
-from tidemark.protocol.text.nearest_names import near
 from tidemark.runtime.commands.arguments import CaptureFileArgument, JsonOption
 from tidemark.runtime.commands.printing import say, say_aside, say_json
 from tidemark.runtime.preparation.permissions import write_for
@@ -24,7 +23,6 @@ from tidemark.runtime.steering.orders import Orders
 
 if TYPE_CHECKING:
     from tidemark.runtime.verification.findings import Comparison, Found
-    from tidemark.runtime.verification.run import Subject
 
 SHOWN = 20
 """Keys that are printed of each table; --json has up to 10,000."""
@@ -45,6 +43,9 @@ def verify(
     again: Annotated[
         bool, typer.Option("--again", help="Begin from the start, though a verification is under way.")
     ] = False,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Have exactly the rows that differ read again from the source.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Compare the change log and Spark's tables with the source, live, and name the rows that differ.
@@ -53,74 +54,92 @@ def verify(
     that change meanwhile are compared as they were when they were read. It continues after a crash of the capture, and
     if this command is stopped and given again.
 
+    With --repair the rows that differ are read again by their keys, and come into the log as events: those that the
+    source has as they are, and deletes of the others. Spark's tables follow from the log.
+
     Not covered: tables without a key, and rows that are too many where `where` or `truncate: ignore` is given.
 
-    Exit status: 0 all rows that were compared are equal, 1 rows differ, 3 a table could not be compared for now.
+    Exit status: 0 all rows that were compared are equal, or were read again, 1 rows differ, 3 a table could not be
+    compared for now.
     """
     # Arrow takes long to load.
+    from tidemark.runtime.upkeep.repairs import Repairs
     from tidemark.runtime.verification.kept_rows import kept_of
     from tidemark.runtime.verification.run import command, results, under_way
+    from tidemark.runtime.verification.subjects import collections_of, subjects_of
 
     settings = read_capture_file(file)
     write_for(settings.readable_by)
     folder, log = StateFolder.of_file(file), ChangeLog(settings.log_store())
     status = read_status(folder, log.store) or {}
-    # A capture that has just been started has said nothing of its tables yet.
-    in_log = [name.replace("/", ".") for name in log.summary().totals if name != QUARANTINE]
-    subjects = _subjects(settings, table, list(status.get("tables", {})) or in_log)
+    subjects = subjects_of(settings, table or [], status.get("tables", {}), collections_of(log))
     if not subjects:
         raise UsageError("TM-CFG-007", f"{log.store.place} has no tables yet")
 
-    run: int | None = None
-
-    def look() -> None:
-        said = read_status(folder, log.store) or {}
-        if not liveness(said).running:
-            raise SourceError("TM-RUN-029", f"the capture of {file} does not run")
-        if refused := said.get("commands", {}).get(str(run)):
-            raise UsageError("TM-CAP-004", refused)
-
+    watch = _Watch(file, folder, log)
     run = None if again else under_way(log.store, subjects)
     if run is None:
-        look()
+        watch.look()
         run = Orders.of(folder, log.store).give(command(subjects, _share(share)))
     else:
         say_aside(f"verification {run} is under way, and continues; --again begins from the start\n")
     tables = {}
-    for subject, found in results(log, run, subjects, look, lambda subject: kept_of(settings, subject.name)):
+    repairs = Repairs(folder, log, str(file))
+    for subject, found in results(
+        log, run, subjects, partial(watch.verifies, run), lambda subject: kept_of(settings, subject.name)
+    ):
         tables[subject.name] = found
         if not json:
             say("".join(f"{line}\n" for line in _in_words(subject.name, found)))
+        if repair:
+            repairs.ask(subject, found)
+    repaired = repairs.done(watch.look)
     if json:
-        say_json({"run": run, "tables": {name: _report(found) for name, found in tables.items()}})
-    comparisons = [one for found in tables.values() for one in (found.in_log, found.in_spark) if one is not None]
-    if any(comparison.different for comparison in comparisons):
+        say_json({"run": run, "tables": {name: _report(found, repaired.get(name)) for name, found in tables.items()}})
+    else:
+        say("".join(f"{name}: {_rows(rows)} read again\n" for name, rows in repaired.items()))
+    repairs.check()
+    if any(part.different and name not in repaired for name, found in tables.items() for part in found.parts):
         raise typer.Exit(1)
-    if any(comparison.why and comparison.covered for comparison in comparisons):
+    if any(part.why and part.covered for found in tables.values() for part in found.parts):
         raise typer.Exit(FAILED_FOR_NOW)
 
 
-def _subjects(settings: CaptureFile, wanted: list[str] | None, known: list[str]) -> list[Subject]:
-    from tidemark.runtime.verification.run import Subject
+class _Watch:
+    """Looks after the capture while it is waited for.
 
-    names = list(dict.fromkeys(wanted or known))
-    if wrong := [name for name in names if known and name not in known]:
-        listed = "; ".join(f"{name} is not captured{near(name, known)}" for name in wrong)
-        raise UsageError("TM-CFG-004", listed, remedy="Write table names as 'tidemark status FILE' lists them.")
-    return [Subject(name, name.replace(".", "/", 1), all_rows=_has_all_rows(settings, name)) for name in names]
+    Args:
+        file: The capture file.
+        folder: Of the capture.
+        log: Its log.
+    """
 
+    def __init__(self, file: Path, folder: StateFolder, log: ChangeLog) -> None:
+        self._file = file
+        self._folder = folder
+        self._log = log
+        self._waits: dict[str, str] = {}
 
-def _has_all_rows(settings: CaptureFile, name: str) -> bool:
-    """Whether rows that the source does not have are too many: by the first entry that names the table."""
-    given = settings.tables or []
-    entries = [entry for entry in given if entry.table == name]
-    entries += [entry for entry in given if entry.is_pattern and fnmatchcase(name, entry.table)]
-    options: dict[str, Any] = entries[0].others if entries else {}
-    return not options.get("where") and "ignore" not in (options.get("truncate"), _truncate(settings))
+    def look(self, number: int | None = None) -> dict[str, Any]:
+        """Raises what keeps the command of this number from reaching the connector. Returns the status."""
+        said = read_status(self._folder, self._log.store) or {}
+        if not liveness(said).running:
+            raise SourceError("TM-RUN-029", f"the capture of {self._file} does not run")
+        if why := said.get("unsent", {}).get(str(number)):
+            Orders.of(self._folder, self._log.store).withdraw(int(number or 0))
+            raise SourceError("TM-RUN-031", why)
+        return said
 
-
-def _truncate(settings: CaptureFile) -> Any:
-    return settings.connector.config.get("truncate")
+    def verifies(self, number: int) -> None:
+        """Says what a verification waits for. Raises as ``look``, and if the connector has refused it."""
+        said = self.look(number)
+        if refused := said.get("commands", {}).get(str(number)):
+            raise UsageError("TM-CAP-004", refused)
+        for name, figures in said.get("tables", {}).items():
+            waits = figures.get("waits_for") or ""
+            if waits and not self._waits.get(name):
+                say_aside(f"{name}: the verification waits for {waits}\n")
+            self._waits[name] = waits
 
 
 def _share(text: str) -> float:
@@ -157,9 +176,13 @@ def _summary(found: Comparison) -> str:
     return f"{', '.join(parts)}: {differ or 'equal'}"
 
 
-def _report(found: Found) -> dict[str, Any]:
+def _rows(count: int) -> str:
+    return "1 row was" if count == 1 else f"{count:,} rows were"
+
+
+def _report(found: Found, repaired: int | None) -> dict[str, Any]:
     in_spark = None if found.in_spark is None else _figures(found.in_spark)
-    return {**_figures(found.in_log), "spark": in_spark}
+    return {**_figures(found.in_log), "spark": in_spark, "repaired": repaired}
 
 
 def _figures(found: Comparison) -> dict[str, Any]:

@@ -147,9 +147,9 @@ def _of_report(report: dict[str, Any]) -> Iterator[Family]:
 
 def _of_verified(found: dict[str, Verified]) -> Iterator[Family]:
     yield gauge(names.VERIFIED, [((name,), one.time.timestamp()) for name, one in found.items()])
-    different = [((name, "log"), float(one.different)) for name, one in found.items()]
+    different = [((name, "log"), float(0 if one.repaired else one.different)) for name, one in found.items()]
     different += [
-        ((name, "spark"), float(one.different_in_spark))
+        ((name, "spark"), float(0 if one.repaired else one.different_in_spark))
         for name, one in found.items()
         if one.different_in_spark is not None
     ]

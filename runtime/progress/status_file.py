@@ -1,9 +1,10 @@
 """The state and progress of a running capture, in a file of its state folder, for other commands.
 
 ``status.json`` holds ``{"pid": …, "host": …, "folder": …, "time": "…Z", …}`` with the members of ``Health.as_fields``
-and of ``Figures.as_fields``, and ``commands``: by sequence, why the connector refused it; empty if it did not. It is
-replaced once a second while something changes, and every few seconds otherwise: an old file belongs to a capture that
-hangs or was killed. A capture that has ended leaves its last file.
+and of ``Figures.as_fields``, and two by sequence: ``commands``, why the connector refused one, empty if it did not; and
+``unsent``, why the connector does not get one. It is replaced once a second while something changes, and every few
+seconds otherwise: an old file belongs to a capture that hangs or was killed. A capture that has ended leaves its last
+file.
 
 Where the log is in an object store, a copy in the log is a sign of life.
 """
@@ -24,6 +25,7 @@ from typing import Any
 from tidemark.protocol.changelog import Commit
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.log_lines import LogLine
+from tidemark.protocol.logs import CONTROL
 from tidemark.protocol.store import Store
 from tidemark.protocol.store.local import unfinished_name
 from tidemark.runtime.progress.display import Display, Passing
@@ -74,6 +76,7 @@ class StatusFile(Passing):
         self._beating: threading.Thread | None = None
         self._over = threading.Event()
         self._commands: dict[str, str] = {}
+        self._unsent: dict[str, str] = {}
 
     def begin(self) -> None:
         """Writes the file from now on: the log belongs to this process. Before, it belongs to another, or to none."""
@@ -104,16 +107,18 @@ class StatusFile(Passing):
 
     def _note_command(self, line: LogLine) -> None:
         """Keeps what the connector says of the last commands: why one was refused, or nothing."""
+        if line.event_type == CONTROL:
+            self._unsent.clear()  # It may be another connector, which knows more.
         sequence = line.fields.get("sequence")
         if isinstance(sequence, int):
-            self._commands[str(sequence)] = line.message if line.code else ""
-            for old in list(self._commands)[:-COMMANDS]:
-                del self._commands[old]
+            _keep(self._commands, sequence, line.message if line.code else "")
 
     def notice(self, level: str, message: str, **fields: Any) -> None:
         super().notice(level, message, **fields)
         if code := fields.get("code"):
             with self._lock:
+                for sequence in fields.get("unsent", ()):
+                    _keep(self._unsent, sequence, message)
                 self._health.failed(str(code), message, str(fields.get("remedy", "")))
                 self._write(now=False)
 
@@ -196,12 +201,19 @@ class StatusFile(Passing):
             "time": datetime.now(UTC).isoformat(),
             **self._health.as_fields(),
             "commands": self._commands,
+            "unsent": self._unsent,
         }
 
     def _write_later(self) -> None:
         with self._lock:
             if self._later is threading.current_thread():
                 self._write(now=True)
+
+
+def _keep(outcomes: dict[str, str], sequence: int, text: str) -> None:
+    outcomes[str(sequence)] = text
+    for old in list(outcomes)[:-COMMANDS]:
+        del outcomes[old]
 
 
 def _bytes(content: dict[str, Any]) -> bytes:

@@ -57,12 +57,9 @@ def needs(report: dict[str, Any], life: Liveness) -> list[Need]:
         if one["set_aside"]:
             lacking.append(Need(f"{name} is set aside by materialize", one["set_aside"], one["remedy"]))
     for name, one in report["verified"].items():
-        if one["different"] or one["different_in_spark"]:
+        if (one["different"] or one["different_in_spark"]) and not one["repaired"]:
             found = f"found by tidemark verify at {one['time']}"
-            remedy = (
-                f"See which: tidemark verify {file} --table {shlex.quote(name)}. Read them again by tidemark backfill, "
-                "then verify the table again"
-            )
+            remedy = f"See which: tidemark verify {file} --table {shlex.quote(name)}. With --repair they are read again"
             lacking.append(Need(f"rows of {name} differ from the source", found, remedy))
     for failure in report["retained"]["failures"]:
         lacking.append(_of_error(f"the capture cannot resume: {failure['code']}", failure))

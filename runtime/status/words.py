@@ -68,7 +68,9 @@ def _with_reason(state: str, figures: dict[str, Any]) -> str:
         return f"{state}: {figures['error']}"
     if figures.get("dropped"):
         return f"{state}; a command failed"
-    return f"{state} for {figures['waits_for']}" if state == "waiting" and figures.get("waits_for") else state
+    if not figures.get("waits_for"):
+        return state
+    return f"{state} for {figures['waits_for']}" if state == "waiting" else f"{state}; verify waits"
 
 
 def verified_in_words(found: dict[str, dict[str, Any]], now: datetime) -> Iterator[str]:
@@ -78,7 +80,9 @@ def verified_in_words(found: dict[str, dict[str, Any]], now: datetime) -> Iterat
         ago = (now - datetime.fromisoformat(one["time"])).total_seconds()
         differ = [f"{one['different']:,} rows of the log"] if one["different"] else []
         differ += [f"{one['different_in_spark']:,} in Spark"] if one["different_in_spark"] else []
-        if differ:
+        if differ and one["repaired"]:
+            yield f"verified {name}, {duration(ago)} ago: {' and '.join(differ)} differed, and were read again"
+        elif differ:
             yield f"verified {name}, {duration(ago)} ago: {' and '.join(differ)} differ from the source"
         else:
             equal.append(ago)

@@ -89,6 +89,11 @@ class Orders:
                 self._folder.ask()
             return number
 
+    def withdraw(self, number: int) -> None:
+        """Takes a command back, if the connector has not got it. Raises ``TM-LOG-008``."""
+        with writing(self.place.where(_path(number))):
+            self.place.delete(_path(number))
+
     def ask_to_compact(self) -> None:
         """Asks the capture to compact its log now. Raises ``TM-LOG-008``."""
         with writing(self.place.where(_COMPACT)):

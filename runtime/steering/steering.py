@@ -7,7 +7,7 @@ import time
 
 import msgspec
 
-from tidemark.protocol.actions import Action
+from tidemark.protocol.actions import FIRST, Action
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.log_lines import LogLine
 from tidemark.protocol.logs import CONTROL
@@ -39,8 +39,10 @@ class Steering:
         self._sent = handled(state)
         self._display = display
         self._takes_orders = threading.Event()
+        self._actions: frozenset[str] = FIRST
         self._opened_at = self._looked_at = time.monotonic()
-        self._told = self._greeted = False
+        self._told: set[tuple[int, Action]] = set()
+        self._greeted = False
         self._asked = orders.asked()
         self._requested_at = -REQUEST_SECONDS
         self._forgotten = -1
@@ -49,6 +51,8 @@ class Steering:
     def heard(self, line: LogLine) -> None:
         """Reads the line by which a connector announces that it accepts commands."""
         if line.event_type == CONTROL:
+            if isinstance(actions := line.fields.get("actions"), list):
+                self._actions = frozenset(map(str, actions))
             self._takes_orders.set()
 
     @property
@@ -96,11 +100,16 @@ class Steering:
             return []
         waiting = self._waiting()
         if waiting and not self._takes_orders.is_set():
-            self._tell(len(waiting))
+            if self.takes_orders is False:
+                self._tell(waiting, f"{len(waiting)} commands are waiting: this connector accepts none while it runs")
             return []
-        if waiting:
-            self._sent = waiting[-1].sequence
-        return waiting
+        known = [order for order in waiting if order.action in self._actions]
+        if known:
+            self._sent = known[-1].sequence
+        if unknown := [order for order in waiting if order.action not in self._actions]:
+            names = ", ".join(sorted({order.action for order in unknown}))
+            self._tell(unknown, f"{len(unknown)} commands are waiting: this connector does not know {names}")
+        return known
 
     def committed(self, state: JsonObject) -> None:
         """The connector's state is durable: the commands that it has handled are removed."""
@@ -132,12 +141,9 @@ class Steering:
         self._requested_at = now
         return True
 
-    def _tell(self, count: int) -> None:
-        if self._told or self.takes_orders is None:
-            return
-        self._told = True
-        self._display.notice(
-            "warning",
-            f"{count} commands are waiting: this connector accepts none while it runs",
-            code="TM-RUN-016",
-        )
+    def _tell(self, orders: list[Control], text: str) -> None:
+        """Says once of each command that it is not sent."""
+        new = {(order.sequence, order.action) for order in orders} - self._told
+        if new:
+            self._told |= new
+            self._display.notice("warning", text, code="TM-RUN-016", unsent=sorted(sequence for sequence, _ in new))

@@ -62,13 +62,16 @@ def compare(log: ChangeLog, collection: str, run: int, *, all_rows: bool, kept: 
         in_log.why = "its events belong to no generation: it is read again"
         return Found(in_log)
     schema = next((chunk.schema for chunk in read_chunks(log.store, collection, ended)), None)
-    first, in_log.why = _first_event(log.summary(), collection, begun, ended)
+    summary = log.summary()
+    first, in_log.why = _first_event(summary, collection, begun, ended)
     if in_log.why or schema is None:
         in_log.why = in_log.why or CHANGED
         return Found(in_log)
     table = _Table(log, schema, begun, ended, LoggedRows(log, schema, begun.generation, first, ended.offset), all_rows)
     table.compare_log(in_log)
-    rows = None if kept is None or in_log.why else _kept_rows(kept, ended.offset, schema)
+    # Spark keeps nothing of a table that never had an event.
+    asked = collection in summary.totals and not in_log.why
+    rows = _kept_rows(kept, ended.offset, schema) if kept is not None and asked else None
     if rows is None:
         return Found(in_log)
     in_spark = Comparison(offset=ended.offset)

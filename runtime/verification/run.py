@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from tidemark.protocol.actions import Action
@@ -25,27 +24,13 @@ from tidemark.protocol.verification.files import (
 from tidemark.runtime.changelog.files.failures import writing
 from tidemark.runtime.verification.comparison import Kept, compare
 from tidemark.runtime.verification.findings import Found
+from tidemark.runtime.verification.subjects import Subject
 
 LOOK_SECONDS = 0.2
 """How often it is looked whether a table has been read."""
 
 REQUEST_SECONDS = 2.0
 """The same where that costs requests of an object store."""
-
-
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """A table to verify.
-
-    Attributes:
-        name: As people write it.
-        collection: In the log.
-        all_rows: All its rows are captured, so that others in the log are too many.
-    """
-
-    name: str
-    collection: str
-    all_rows: bool = True
 
 
 def under_way(store: Store, subjects: Iterable[Subject]) -> int | None:
@@ -133,6 +118,14 @@ def _note(store: Store, collection: str, run: int, found: Found) -> None:
     path = verified_path(collection)
     with writing(store.where(path)):
         store.replace(path, said.model_dump_json().encode())
+
+
+def note_repaired(store: Store, collection: str) -> None:
+    """Notes that the rows were read again that the last verification of a table has found to differ."""
+    path = verified_path(collection)
+    if (said := read_said(store, path, Verified)) is not None:
+        with writing(store.where(path)):
+            store.replace(path, said.model_copy(update={"repaired": True}).model_dump_json().encode())
 
 
 def _forget(store: Store, collection: str, run: int) -> None:

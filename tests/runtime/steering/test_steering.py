@@ -135,6 +135,25 @@ def test_a_connector_that_takes_no_orders_is_sent_none(folder: CaptureFolder) ->
     assert folder.requests("control") == []
 
 
+@pytest.mark.parametrize(
+    ("announces", "why"),
+    [([], "this connector accepts none while it runs"), ([ANNOUNCE], "this connector does not know verify")],
+)
+def test_a_verification_that_a_connector_does_not_know_ends(
+    folder: CaptureFolder, announces: list[dict[str, object]], why: str
+) -> None:
+    folder.script([OPENED, *announces, STATUS, ROW, {"checkpoint": {"cursor": 1}}, {"await_orders": 1}, END])
+    with capturing(folder):
+        wait_until(lambda: "public.t" in ((read_status(folder.state) or {}).get("tables") or {}), SECONDS, "a table")
+        ended = folder.run("verify", str(folder.file))
+        assert ended.returncode == 1, ended.stderr
+        assert "TM-RUN-031" in ended.stderr and why in ended.stderr
+        assert not list((folder.state_path / CONTROL).iterdir())
+        if announces:  # What it does know still reaches it.
+            assert json.loads(folder.run("pause", str(folder.file), "--json").stdout)["done"]
+    assert [order["action"] for order in folder.requests("control")] == ["pause"] * len(announces)
+
+
 def test_a_table_added_to_the_capture_file_is_captured_while_the_rest_goes_on(folder: CaptureFolder) -> None:
     tables = [TABLE, {"name": "public/u"}]
     folder.script(
