@@ -23,6 +23,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tidemark.protocol.actions import Action
     from tidemark.protocol.changelog.reader import ChangeLog
     from tidemark.protocol.errors import (
         ChangeLogError,
