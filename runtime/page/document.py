@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -61,7 +62,7 @@ class _Known:
     rows: list[TableRow]
 
 
-class Document:
+class Document(ABC):
     """What the page shows, of one process.
 
     Args:
@@ -109,11 +110,11 @@ class Document:
     def _frame(self) -> Json:
         return {"capture": self._capture, "version": version("tidemark"), "began": self._began}
 
-    def _said(self, facts: Facts) -> Json:
-        raise NotImplementedError
+    @abstractmethod
+    def _said(self, facts: Facts) -> Json: ...
 
-    def _shown(self, known: _Known, view: View) -> Json:
-        raise NotImplementedError
+    @abstractmethod
+    def _shown(self, known: _Known, view: View) -> Json: ...
 
 
 class CaptureDocument(Document):
