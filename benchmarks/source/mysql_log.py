@@ -98,23 +98,23 @@ def main() -> None:
     with running(found) as server:
         print(f"{found}, {server.version}")
         make_table(server, 0)
-        _execute(server, UPDATES)
+        execute(server, UPDATES)
         start = _here(server)
         print("nothing to read")
         _measure(server, start, rounds, 0)
         print(f"one transaction of {rows:,} inserts")
-        _execute(server, ROWS.format(rows=rows))
+        execute(server, ROWS.format(rows=rows))
         _measure(server, start, rounds, rows)
         print(f"{transactions:,} transactions of one update")
         start = _here(server)
-        _execute(server, f"CALL bench.updates({transactions})")
+        execute(server, f"CALL bench.updates({transactions})")
         _measure(server, start, rounds, transactions)
 
 
 def make_table(server: MariaDb, rows: int) -> None:
     """Makes the table with so many rows, up to a million."""
-    _execute(server, "CREATE DATABASE bench", TABLE, "CREATE TABLE bench.thousand (n int)", THOUSAND)
-    _execute(server, ROWS.format(rows=rows), "ANALYZE TABLE bench.bench")
+    execute(server, "CREATE DATABASE bench", TABLE, "CREATE TABLE bench.thousand (n int)", THOUSAND)
+    execute(server, ROWS.format(rows=rows), "ANALYZE TABLE bench.bench")
 
 
 def _measure(server: MariaDb, start: Start, rounds: int, rows: int) -> None:
@@ -174,12 +174,17 @@ def _here(server: MariaDb) -> Start:
     driven = Driven(COMMAND, _spec(server), {}, {"TIDEMARK_STOP_WHEN_CAUGHT_UP": "1"})
     driven.run(lambda: False)
     driven.finish()
+    return Start(driven.state, *end_of_log(server))
+
+
+def end_of_log(server: MariaDb) -> tuple[str, int]:
+    """The file in which the log ends now, and the offset."""
     modern = server.is_mysql and tuple(map(int, server.version.split("-")[0].split(".")[:2])) >= (8, 2)
     with server.connect() as connection, connection.cursor() as cursor:
         cursor.execute("SHOW BINARY LOG STATUS" if modern else "SHOW MASTER STATUS")
         row = cursor.fetchone()
     assert row is not None  # the binary log is on
-    return Start(driven.state, row[0], row[1])
+    return row[0], row[1]
 
 
 def _spec(server: MariaDb) -> dict[str, Any]:
@@ -192,7 +197,7 @@ def _spec(server: MariaDb) -> dict[str, Any]:
     return {"name": "bench", "config": server.config(), "bindings": [binding]}
 
 
-def _execute(server: MariaDb, *statements: str) -> None:
+def execute(server: MariaDb, *statements: str) -> None:
     with server.connect() as connection, connection.cursor() as cursor:
         for statement in statements:
             cursor.execute(statement)
