@@ -10,17 +10,8 @@ from tidemark.captures.postgres.log.open_transaction import OpenTransaction
 from tidemark.captures.postgres.rows.generated_source import MISFITS
 from tidemark.captures.postgres.rows.log_columns import Events
 from tidemark.captures.postgres.tables.table_contract import BoundRelation
-from tidemark.captures.rows.log_parts import LogMeta, LogPart
-from tidemark.protocol.batches import MOST_BYTES, Meta, Part, batch_line
-
-FEWEST = 32
-"""Rows of a table among those that are added, on average: fewer cost less as lines."""
-
-LINES = 8
-"""So many times rows of a table are not taken after some that could not be: there may be more such rows."""
-
-MOST_TEXT = MOST_BYTES // 2
-"""Bytes of messages and JSON in a batch. The rest is for what Arrow has beside texts."""
+from tidemark.captures.rows.gathered_columns import GatheredColumns
+from tidemark.captures.rows.log_parts import LogMeta
 
 Row = tuple[BoundRelation, bytes, int, int, OpenTransaction]
 """Relation, message, LSN, place in the record, transaction."""
@@ -33,15 +24,13 @@ class ColumnBatches:
     """Makes one batch after another."""
 
     def __init__(self) -> None:
-        self._parts: dict[int, tuple[BoundRelation, LogPart]] = {}
-        self._events = 0
-        self._size = 0
+        self._gathered = GatheredColumns[BoundRelation]()
 
     def add(self, rows: Sequence[Row]) -> list[Incomplete] | None:
         """Adds rows, in their order. None, and nothing is added, if they are to be lines."""
         relations, messages, lsns, places, transactions = zip(*rows, strict=True)
         numbers = _by_relation(relations)
-        if len(rows) < FEWEST * len(numbers) or not self._takes(numbers):
+        if not self._gathered.takes(numbers, len(rows)):
             return None
         decoded: list[tuple[BoundRelation, Sequence[int], Events]] = []
         for relation, of in numbers.items():
@@ -50,43 +39,24 @@ class ColumnBatches:
                 own = messages if len(numbers) == 1 else [messages[number] for number in of]
                 decoded.append((relation, of, relation.decoder.columns.events(own)))
             except MISFITS:
-                relation.lines_left = LINES
+                self._gathered.refuse(relation)
                 return None
         size = sum(map(len, messages)) + sum(events.json_size for _, _, events in decoded)
-        if self._size + size > MOST_TEXT:
+        if not self._gathered.has_room(size):
             return None
-        self._size += size
         counts = _counts(len(rows), [[of[at] for at in events.of] for _, of, events in decoded if events.of])
         incomplete: list[Incomplete] = []
         for relation, of, events in decoded:
             incomplete += [(relation.binding, key, transactions[of[at]]) for at, key in events.incomplete]
-            part = self._parts.setdefault(relation.binding, (relation, LogPart(len(events.columns))))[1]
-            part.add(events.columns, _meta(of, self._events, counts, events, lsns, places, transactions))
-        self._events = sum(len(part) for _, part in self._parts.values())
+            assert relation.decoder.columns is not None
+            part = self._gathered.part(relation, len(events.columns), relation.decoder.columns.json)
+            part.add(events.columns, _meta(of, self._gathered.events, counts, events, lsns, places, transactions))
+        self._gathered.added(size)
         return incomplete
 
     def take(self) -> list[bytes]:
         """The line of the batch and its streams; nothing if it has no rows. Another one begins."""
-        if not self._parts:
-            return []
-        parts, streams = [], []
-        for binding, (relation, gathered) in self._parts.items():
-            assert relation.decoder.columns is not None
-            streams.append(gathered.stream())
-            meta = Meta(json=relation.decoder.columns.json)
-            parts.append(Part(binding, "log", len(gathered), len(streams[-1]), meta))
-        events, self._parts, self._events, self._size = self._events, {}, 0, 0
-        return [batch_line(parts, events), *streams]
-
-    def _takes(self, relations: dict[BoundRelation, Sequence[int]]) -> bool:
-        for relation in relations:
-            if relation.lines_left:
-                relation.lines_left -= 1
-                return False
-        # A binding has one part, whose columns are those of one relation.
-        bindings = {relation.binding: relation for relation in relations}
-        began = all(self._parts.get(index, (one,))[0] is one for index, one in bindings.items())
-        return began and len(bindings) == len(relations)
+        return self._gathered.take()
 
 
 def _by_relation(relations: Sequence[BoundRelation]) -> dict[BoundRelation, Sequence[int]]:

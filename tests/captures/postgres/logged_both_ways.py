@@ -16,7 +16,7 @@ from tests.captures.source_tables import end_of_log
 from tests.runtime.logged_events import events
 from tests.servers.postgres import Database
 from tidemark.captures.contract.wakeup import Wakeup
-from tidemark.captures.postgres.log import column_batches
+from tidemark.captures.rows import gathered_columns
 from tidemark.protocol.batches import ARROW, HEAD
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.changelog.models import QUARANTINE
@@ -54,8 +54,8 @@ class BothWays:
         self._database, self._folder, self._monkeypatch = database, folder, monkeypatch
         self._tables, self._options = tables, options
         self.lines = self.batches = self.breaks = 0
-        monkeypatch.setattr(column_batches, "FEWEST", fewest)
-        monkeypatch.setattr(column_batches, "LINES", 0)
+        monkeypatch.setattr(gathered_columns, "FEWEST", fewest)
+        monkeypatch.setattr(gathered_columns, "LINES", 0)
         for offered in ("", ARROW):
             with self._capturing(offered):
                 pass
