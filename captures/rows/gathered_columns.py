@@ -47,10 +47,8 @@ class GatheredColumns(Generic[T]):
         self.events = 0
         self.size = 0
 
-    def takes(self, tables: Collection[T], rows: int) -> bool:
-        """Whether rows of these tables, so many together, may be added."""
-        if rows < FEWEST * len(tables):
-            return False
+    def takes(self, tables: Collection[T]) -> bool:
+        """Whether rows of these tables may be added, if there are enough."""
         for table in tables:
             if table.lines_left:
                 table.lines_left -= 1
@@ -60,6 +58,10 @@ class GatheredColumns(Generic[T]):
         began = all(self._parts[index][0] is one for index, one in bindings.items() if index in self._parts)
         return began and len(bindings) == len(tables)
 
+    def are_enough(self, rows: int, tables: int) -> bool:
+        """Whether rows of so many tables are worth it."""
+        return rows >= FEWEST * tables
+
     def refuse(self, table: T) -> None:
         """Does not take the next rows of a table, some of which could not be added."""
         table.lines_left = LINES
@@ -68,8 +70,8 @@ class GatheredColumns(Generic[T]):
         """Whether rows of so many bytes may be added."""
         return self.size + size <= MOST_TEXT
 
-    def part(self, table: T, columns: int, json: Sequence[int]) -> LogPart:
-        """The part of a table, which ``takes`` let in: with so many columns, of which some hold JSON."""
+    def part(self, table: T, columns: str, json: Sequence[int]) -> LogPart:
+        """The part of a table, which ``takes`` let in: its columns, and the places of those that hold JSON."""
         return self._parts.setdefault(table.binding, (table, json, LogPart(columns)))[2]
 
     def added(self, size: int) -> None:

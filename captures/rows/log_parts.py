@@ -1,7 +1,7 @@
 """Parts of the log in columns, as Arrow IPC: see ``tidemark.protocol.batches``.
 
 A part is gathered some events at a time, so that what becomes of their values is small, and soon free again. Values are
-byte texts (one character a byte of UTF-8), and None for NULL. There is no call for a value.
+byte texts (one character a byte, usually of UTF-8) or numbers, and None for NULL. There is no call for a value.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from nanoarrow.c_schema import CSchema, c_schema
 from nanoarrow.ipc import StreamWriter
 
 Texts = Sequence[str | None]
+
+TEXT, BYTES, INTEGER, DOUBLE = "tbqd"
+"""What a column of a table has: byte texts of UTF-8, byte texts of any bytes, integers of 64 bits, or doubles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +49,18 @@ class LogMeta:
 
 
 class LogPart:
-    """Gathers the events of one table; ``columns`` is the number of the table's."""
+    """Gathers the events of one table; ``columns`` says what each of the table's has."""
 
-    def __init__(self, columns: int) -> None:
-        self._columns = [_TextColumn() for _ in range(columns)]
+    def __init__(self, columns: str) -> None:
+        self._of = columns
+        self._columns = [_TextColumn(of) if of in (TEXT, BYTES) else _NumberColumn(of) for of in columns]
         self._n, self._op, self._ts_ms = array("I"), list[str](), array("q")
-        self._loc, self._txid, self._before, self._unchanged = (_TextColumn() for _ in range(4))
+        self._loc, self._txid, self._before, self._unchanged = (_TextColumn(TEXT) for _ in range(4))
 
     def __len__(self) -> int:
         return len(self._n)
 
-    def add(self, columns: Sequence[Texts], meta: LogMeta) -> None:
+    def add(self, columns: Sequence[Sequence[Any]], meta: LogMeta) -> None:
         """Adds events, one at least."""
         for column, values in zip(self._columns, columns, strict=True):
             column.add(values)
@@ -77,13 +81,13 @@ class LogPart:
         letters = [None, array("i", range(count + 1)), "".join(self._op).encode()]
         children = [
             *(column.array() for column in self._columns),
-            _array(_NUMBER, count, [None, self._n]),
-            _array(_TEXT, count, letters),
-            _array(_LONG, count, [None, self._ts_ms]),
+            _array(_PLACE, count, [None, self._n]),
+            _array(_SCHEMAS[TEXT], count, letters),
+            _array(_SCHEMAS[INTEGER], count, [None, self._ts_ms]),
             *(column.array() for column in (self._loc, self._txid, self._before, self._unchanged)),
         ]
         rows = c_array_from_buffers(
-            _schema(len(self._columns)),
+            _schema(self._of),
             count,
             [None],
             null_count=0,
@@ -97,53 +101,94 @@ class LogPart:
         return stream.getvalue()
 
 
-class _TextColumn:
+class _Validity:
+    """Which values of a column are there."""
+
     def __init__(self) -> None:
-        self._lengths = array("i")
-        self._data: list[bytes] = []
         self._valid: list[str] = []  # A digit for each value.
         self._nulls = 0
 
-    def add(self, values: Texts) -> None:
-        count = len(values)
-        nulls = values.count(None) if None in values else 0
-        if nulls == count:
-            self.add_nulls(count)
-        elif nulls:
-            self._nulls += nulls
-            self._valid.append("".join(["0" if value is None else "1" for value in values]))
-            self._add(["" if value is None else value for value in values])
-        else:
-            self._valid.append("1" * count)
-            self._add(values)  # type: ignore[arg-type]
+    def all_there(self, count: int) -> None:
+        self._valid.append("1" * count)
 
-    def add_nulls(self, count: int) -> None:
+    def without(self, values: Sequence[Any]) -> None:
+        self._nulls += values.count(None)
+        self._valid.append("".join(["0" if value is None else "1" for value in values]))
+
+    def none_there(self, count: int) -> None:
         self._nulls += count
         self._valid.append("0" * count)
-        self._lengths.frombytes(bytes(count * self._lengths.itemsize))
 
-    def _add(self, texts: Sequence[str]) -> None:
-        self._lengths.fromlist(list(map(len, texts)))
-        self._data.append("".join(texts).encode("latin-1"))
-
-    def array(self) -> CArray:
-        count = len(self._lengths)
+    def array(self, of: str, count: int, *buffers: Any) -> CArray:
         validity = None
         if self._nulls:
             validity = int("".join(self._valid)[::-1], 2).to_bytes((count + 7) // 8, "little")
+        return _array(_SCHEMAS[of], count, [validity, *buffers], self._nulls)
+
+
+class _TextColumn:
+    def __init__(self, of: str) -> None:
+        self._of = of
+        self._lengths = array("i")
+        self._data: list[bytes] = []
+        self._validity = _Validity()
+
+    def add(self, values: Texts) -> None:
+        try:
+            self._add(values)  # type: ignore[arg-type]
+        except TypeError:  # Some are None.
+            if values.count(None) == len(values):
+                self.add_nulls(len(values))
+                return
+            self._validity.without(values)
+            self._add(["" if value is None else value for value in values])
+        else:
+            self._validity.all_there(len(values))
+
+    def add_nulls(self, count: int) -> None:
+        self._validity.none_there(count)
+        self._lengths.frombytes(bytes(count * self._lengths.itemsize))
+
+    def _add(self, texts: Sequence[str]) -> None:
+        joined = "".join(texts)
+        self._lengths.fromlist(list(map(len, texts)))
+        self._data.append(joined.encode("latin-1"))
+
+    def array(self) -> CArray:
         # An array takes a list in half of the time of any other iterable.
         ends = array("i", list(accumulate(self._lengths, initial=0)))
-        return _array(_TEXT, count, [validity, ends, b"".join(self._data)], self._nulls)
+        return self._validity.array(self._of, len(self._lengths), ends, b"".join(self._data))
 
 
-_TEXT, _NUMBER, _LONG = (c_schema(type_) for type_ in (na.string(), na.uint32(), na.int64()))
+class _NumberColumn:
+    def __init__(self, of: str) -> None:
+        self._of = of
+        self._values: array[Any] = array(of)
+        self._validity = _Validity()
+
+    def add(self, values: Sequence[Any]) -> None:
+        try:
+            self._values.fromlist(list(values))
+        except TypeError:  # Some are None; then nothing was added.
+            self._validity.without(values)
+            self._values.fromlist([0 if value is None else value for value in values])
+        else:
+            self._validity.all_there(len(values))
+
+    def array(self) -> CArray:
+        return self._validity.array(self._of, len(self._values), self._values)
+
+
+_TYPES = {TEXT: na.string(), BYTES: na.binary(), INTEGER: na.int64(), DOUBLE: na.float64()}
+_SCHEMAS = {of: c_schema(type_) for of, type_ in _TYPES.items()}
+_PLACE = c_schema(na.uint32())
 
 
 @cache
-def _schema(columns: int) -> CSchema:
+def _schema(columns: str) -> CSchema:
     own = {"n": na.uint32(), "op": na.string(), "ts_ms": na.int64()}
     texts = dict.fromkeys(("loc", "txid", "before", "unchanged"), na.string())
-    table = {f"c{place}": na.string() for place in range(columns)}
+    table = {f"c{place}": _TYPES[of] for place, of in enumerate(columns)}
     return c_schema(na.struct({**table, **own, **texts}))
 
 
