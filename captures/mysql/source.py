@@ -179,6 +179,7 @@ class MysqlSource(RemembersLayouts, ReadsInSnapshots):
             on_statement=self._config.on_statement,
             on_partition_gone=self._config.on_partition_gone,
             mariadb=self._session.mariadb,
+            columns=self._columns,
             limits=self._limits,
         )
         self.captured.follow(self._log)

@@ -58,6 +58,10 @@ class LoggedTables:
         self._known: dict[bytes, LoggedTable | ChangesPassed | None] = {}
         self.gone: set[int] = set()
 
+    def knows(self, body: bytes) -> bool:
+        """Whether a TABLE_MAP event names a table as an earlier one did: ``mapped`` announces nothing."""
+        return body[6:] in self._known
+
     def mapped(self, body: bytes, batch: LogBatch) -> LoggedTable | None:
         """The captured table that a TABLE_MAP event names; announces a new schema when its columns changed."""
         key = body[6:]  # the table's number changes whenever the server opens the table

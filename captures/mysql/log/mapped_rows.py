@@ -1,19 +1,37 @@
-"""Row events and their tables: each names its table by a number from a TABLE_MAP event before it."""
+"""Row events and their tables: each names its table by a number from a TABLE_MAP event before it.
+
+Where batches of columns may be sent, rows wait: those that follow one another, of any transactions, are added to a
+batch, some at a time. Before anything else of the log is written, and at the end of each read, none waits any more, and
+the batch is written. Rows that columns cannot hold become lines, with all that wait with them.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
 
 from tidemark.captures.contract.log import LogBatch
 from tidemark.captures.mysql.log.logged_tables import LoggedTables
 from tidemark.captures.mysql.log.open_transaction import OpenTransaction
 from tidemark.captures.mysql.log.row_events import WITHOUT_TABLE, row_event
+from tidemark.captures.mysql.rows.cell_loops import Gather
 from tidemark.captures.mysql.rows.partial_rows import LacksKey
 from tidemark.captures.mysql.rows.row_sink import Sink
 from tidemark.captures.mysql.tables.logged_table import LoggedTable
 from tidemark.captures.mysql.terms.event_bytes import ByteText
 from tidemark.captures.tables.bad_values import BadValues
+from tidemark.captures.tables.read_as_columns import LARGE_ROW
 from tidemark.protocol.errors import SourceError
+
+if TYPE_CHECKING:
+    from tidemark.captures.mysql.log.column_batches import ColumnBatches
+
+MOST_WAITING = 512
+"""Events that wait."""
+
+MOST_WAITING_BYTES = 128 * 1024
+"""Bytes of their rows. What they are on their way into columns fits a processor's cache."""
 
 
 class MappedRows(NamedTuple):
@@ -33,15 +51,38 @@ class MappedRows(NamedTuple):
     number: bytes = b""
 
 
+class WaitingRows(NamedTuple):
+    """An event that waits.
+
+    Attributes:
+        rows: Of which ``data`` and ``text`` are the event's own.
+        at: Where the rows themselves begin.
+        gather: What gathers them.
+        place: ``file:offset:`` of ``_meta.source.cursor``.
+        source: As of ``RowDecoder.decode``.
+    """
+
+    rows: MappedRows
+    at: int
+    gather: Gather
+    transaction: OpenTransaction
+    place: str
+    source: tuple[str, str]
+
+
 class TableMaps:
     """The tables by their numbers.
 
     Args:
         tables: The captured tables by name.
+        columns: Batches of columns may be sent.
     """
 
-    def __init__(self, tables: LoggedTables) -> None:
+    def __init__(self, tables: LoggedTables, *, columns: bool) -> None:
         self._tables = tables
+        self._batches = _batches() if columns else None
+        self._waiting: list[WaitingRows] = []
+        self._waiting_bytes = 0
         self._maps: dict[bytes, LoggedTable | None] = {}
         self._unfit: dict[bytes, tuple[LoggedTable, BadValues]] = {}  # Set aside for their values in this batch.
 
@@ -49,11 +90,23 @@ class TableMaps:
         """How many numbers stand for a table now."""
         return len(self._maps)
 
-    def begin_batch(self) -> None:
+    @contextmanager
+    def reading(self, batch: LogBatch) -> Iterator[None]:
+        """Inside, rows are read for a batch; at the end, also after an error, it has all of them."""
         self._unfit.clear()
+        try:
+            yield
+        finally:
+            self.flush(batch)
 
-    def clear(self) -> None:
+    def drained(self, position: int, batch: LogBatch) -> None:
+        """All of the log was read, up to ``position`` between transactions. Raises as ``LoggedTables.doubted``."""
+        self.flush(batch)
+        self._tables.doubted(position, batch)
+
+    def clear(self, batch: LogBatch) -> None:
         """Another file begins: transactions map their tables again there. Each ALTER gives a table another number."""
+        self.flush(batch)
         self._maps.clear()
 
     def leave_out(self, binding: int) -> None:
@@ -69,6 +122,8 @@ class TableMaps:
 
     def mapped(self, body: bytes, batch: LogBatch) -> None:
         """A TABLE_MAP event. Raises SourceError."""
+        if not self._tables.knows(body):
+            self.flush(batch)
         self._maps[body[:6]] = self._tables.mapped(body, batch)
 
     def rows(
@@ -87,10 +142,62 @@ class TableMaps:
         return None
 
     def write(self, rows: MappedRows, transaction: OpenTransaction, place: str, batch: LogBatch) -> None:
-        """Writes rows, or sets their table aside. Raises SourceError."""
+        """Writes rows, which may wait, or sets their table aside. Raises SourceError.
+
+        Args:
+            place: ``file:offset:`` of ``_meta.source.cursor``.
+        """
+        table = rows.table
+        returned = transaction.enter(table)
+        source = (table.source + place, table.tail)
+        gather, at = None, 0
+        if self._batches is not None and not returned and table.fits_columns and rows.end - rows.at <= LARGE_ROW:
+            assert table.decoder is not None
+            gather, at = table.decoder.gather(rows.what, rows.data, rows.at)
+        if gather is None:
+            self.flush(batch)
+            self._write(rows, transaction, source, [] if returned else batch.lines, batch)
+            return
+        first, end = rows.at, rows.end
+        # Whatever else came with it is not kept.
+        own = rows._replace(data=rows.data[first:end], text=rows.text[first:end], at=0, end=end - first)
+        self._waiting.append(WaitingRows(own, at - first, gather, transaction, place, source))
+        self._waiting_bytes += own.end
+        if len(self._waiting) >= MOST_WAITING or self._waiting_bytes >= MOST_WAITING_BYTES:
+            self._gather(batch)
+
+    def flush(self, batch: LogBatch) -> None:
+        """Writes the rows that wait, and the batch of columns that they belong to. Raises SourceError."""
+        if self._batches is not None:
+            if self._waiting:
+                self._gather(batch)
+            batch.lines += self._batches.take()
+
+    def _gather(self, batch: LogBatch) -> None:
+        """Adds the rows that wait to the batch of columns, or writes them as lines."""
+        assert self._batches is not None
+        waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        if self._batches.add(waiting):
+            return
+        batch.lines += self._batches.take()
+        for rows, _, _, transaction, _, source in waiting:
+            # An earlier one of them may have its table set aside.
+            if self._tables.tables.captures(rows.table.binding):
+                self._write(rows, transaction, source, batch.lines, batch)
+            elif rows.number in self._unfit:
+                self._look_for_more(rows, batch)
+
+    def _write(
+        self,
+        rows: MappedRows,
+        transaction: OpenTransaction,
+        source: tuple[str, str],
+        lines: list[bytes],
+        batch: LogBatch,
+    ) -> None:
         table, what, data, text, at, end, number = rows
         try:
-            transaction.rows(table, what, data, text, at, end, place, batch)
+            transaction.rows(table, what, data, text, at, end, source, lines, batch)
         except (BadValues, LacksKey) as error:
             self._tables.set_aside(table.binding, error, batch)
             if isinstance(error, BadValues):
@@ -108,3 +215,10 @@ class TableMaps:
             if not error.columns.keys() <= known.columns.keys():
                 self._unfit[number] = table, known.joined(error)
                 batch.set_aside(table.binding, self._unfit[number][1])
+
+
+def _batches() -> ColumnBatches:
+    # Only where they can be sent, the package that writes them has to be there.
+    from tidemark.captures.mysql.log.column_batches import ColumnBatches
+
+    return ColumnBatches()

@@ -61,29 +61,42 @@ class OpenTransaction:
         """The bindings that it changed."""
         return {table.binding for table in self._entered}
 
-    def rows(
-        self, table: LoggedTable, what: str, data: bytes, text: ByteText, at: int, end: int, place: str, batch: LogBatch
-    ) -> None:
-        """Writes an event's rows. ``place`` is ``file:offset:`` of ``_meta.source.cursor``. Raises SourceError."""
+    def enter(self, table: LoggedTable) -> bool:
+        """Counts an event with rows of a table. Returns whether its documents were returned already."""
         returned = self.row_events < self._written
         self.row_events += 1
         if table.transaction != self._number:
             self._enter(table)
+        return returned
+
+    def rows(
+        self,
+        table: LoggedTable,
+        what: str,
+        data: bytes,
+        text: ByteText,
+        at: int,
+        end: int,
+        source: tuple[str, str],
+        lines: list[bytes],
+        batch: LogBatch,
+    ) -> None:
+        """Writes an event's rows to ``lines``. ``source`` is as of ``RowDecoder.decode``. Raises SourceError."""
         if table.decoder is None:
             self._unknown(table, batch)
             return
-        sink = Sink([] if returned else batch.lines, table.touched, table.incomplete)
+        sink = Sink(lines, table.touched, table.incomplete)
         row = self.row
-        lines = len(sink.lines)
+        before = len(lines)
         try:
-            after = table.decoder.decode(what, data, text, at, end, (table.source + place, table.tail), row or 0, sink)
+            after = table.decoder.decode(what, data, text, at, end, source, row or 0, sink)
             if table.as_of:
-                b"".join(sink.lines[lines:]).decode()
+                b"".join(lines[before:]).decode()
         except (SourceError, UnicodeDecodeError):
             if not table.as_of:
                 raise
             # They do not fit the catalog, which is of a later position in the log.
-            del sink.lines[lines:]
+            del lines[before:]
             table.decoder.repairs.counts.clear()
             self._unknown(table, batch)
             return

@@ -38,8 +38,7 @@ class BinlogLog:
     """Reads a replication connection. See ``tidemark.captures.contract.log.LogStream``.
 
     Args:
-        connect: Opens the log at a position; called again by ``reconnect``, and to read the rows of an XA transaction
-            again.
+        connect: Opens the log at a position; called again by ``reconnect``, and for rows of an XA transaction.
         start: Where to begin.
         tables: The captured tables.
         in_snapshot: As of ``LoggedTables``.
@@ -47,6 +46,7 @@ class BinlogLog:
         on_statement: What is done where the log has a statement instead of rows.
         on_partition_gone: What is done where the rows of a partition go.
         mariadb: The server is MariaDB: its GTIDs are others.
+        columns: Batches of columns may be sent.
         limits: What is held in memory.
 
     Raises:
@@ -64,6 +64,7 @@ class BinlogLog:
         mariadb: bool,
         on_statement: OnStatement = "set_aside",
         on_partition_gone: OnPartitionGone = "reread",
+        columns: bool = False,
         limits: StreamLimits = LIMITS,
     ) -> None:
         self._connect = connect
@@ -84,7 +85,7 @@ class BinlogLog:
         self._statements = StatementEffects(
             tables, self._tables, mariadb=mariadb, on_statement=on_statement, on_partition_gone=on_partition_gone
         )
-        self._maps = TableMaps(self._tables)
+        self._maps = TableMaps(self._tables, columns=columns)
         self._xa = XaTransactions(self._read_to, self._tables, self._maps, committing, limits.held_bytes)
 
     def _connected(self, start: LogPosition) -> BinlogConnection:
@@ -159,9 +160,9 @@ class BinlogLog:
             failure, self._failure = self._failure, None
             raise failure
         batch = LogBatch()
-        self._maps.begin_batch()
         try:
-            self._read(batch, limit, wait, wakeup)
+            with self._maps.reading(batch):
+                self._read(batch, limit, wait, wakeup)
         except SourceError as error:
             failure = error if self._xa.recall is None else not_recalled(error)
             if not batch.says_something:
@@ -186,7 +187,7 @@ class BinlogLog:
             event = self._next_event(batch)
         batch.drained = True
         if self._open is None:
-            self._tables.doubted(self.position, batch)
+            self._maps.drained(self.position, batch)
 
     def _next_event(self, batch: LogBatch) -> Event | None:
         if self._payload is not None:
@@ -237,7 +238,7 @@ class BinlogLog:
         """Events that are rare."""
         if kind == events.ROTATE:
             self._place.rotate(*events.read_rotate(body))
-            self._maps.clear()
+            self._maps.clear(batch)
         elif kind == events.FORMAT_DESCRIPTION:
             self._place.created(timestamp)
             if self._open is not None and self._xa.recall is None:
@@ -324,6 +325,7 @@ class BinlogLog:
             (self._place.order, f"{self._place}:") if recall is None else (recall.after.order, self._xa.place)
         )
         where = statement_place(query, order, place[:-1], server_id, flags)
+        self._maps.flush(batch)
         for name, binding in self._statements.follow(query, where, batch):
             transaction.truncation(binding, name, place, batch, self._truncation)
         if not transaction.explicit and recall is None:

@@ -5,12 +5,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 from tidemark.captures.mysql.rows.bad_values import RepairedImage, RepairedRows
+from tidemark.captures.mysql.rows.cell_loops import Gather, rows_cells, updates_cells
 from tidemark.captures.mysql.rows.partial_rows import PartialRows
 from tidemark.captures.mysql.rows.row_images import MISFITS, DecodedTable, Image
 from tidemark.captures.mysql.rows.row_loops import rows_loop, updates_loop
 from tidemark.captures.mysql.rows.row_sink import Sink, Write, WriteRow, next_place, one_by_one
+from tidemark.captures.mysql.rows.value_reader import Cell
 from tidemark.captures.mysql.terms.event_bytes import ByteText, lenenc
 from tidemark.captures.rows.captured_line import END, opening
 from tidemark.captures.tables.bad_values import ROW_LIMIT, BadValues, Repairs, unfit_for
@@ -46,6 +49,7 @@ class RowDecoder:
         self._opening = {op: opening(binding, op) for op in "cud"}
         self._images: dict[tuple[bytes, bool], Image] = {}
         self._known: dict[tuple[str, bytes], tuple[Write, list[Image]]] = {}
+        self._gathers: dict[tuple[str, bytes], Gather | None] = {}
         self._bitmap_bytes = (len(table.logged) + 7) // 8
         one = (1 if len(table.logged) < 0xFB else 3) + self._bitmap_bytes
         self._head_bytes = {
@@ -98,6 +102,36 @@ class RowDecoder:
             row = self._repaired(kind, data, text, rows, end, source, first, documents, sink, images)
         sink.lines.append("".join(documents).encode("latin-1"))
         return row
+
+    @cached_property
+    def cells(self) -> tuple[Cell, ...] | None:
+        """What columns of Arrow have that the rows become; None if rows of this table do not."""
+        try:
+            readers = Image(self._table, range(len(self._table.logged))).readers
+        except LookupError:
+            return None  # The rows tell, if there are any.
+        found = [cell for place in self._table.emitted if (cell := readers[place].of) is not None]
+        return tuple(found) if len(found) == len(self._table.emitted) > 0 else None
+
+    def gather(self, kind: str, data: bytes, at: int) -> tuple[Gather | None, int]:
+        """What gathers the rows of an event, if they are whole, and where they begin.
+
+        Args:
+            kind, data, at: As of ``decode``.
+
+        Raises:
+            SourceError: As ``decode``.
+        """
+        rows = at + self._head_bytes[kind]
+        head = kind, data[at:rows]
+        if head not in self._gathers:
+            _, images = self._writer(*head)
+            self._gathers[head] = None
+            if kind in _OPS and self._is_whole(kind, images):
+                self._gathers[head] = rows_cells(images[0])
+            elif kind == UPDATE and self._is_whole(kind, images):
+                self._gathers[head] = updates_cells(*images)
+        return self._gathers[head], rows
 
     def _repaired(
         self,
@@ -156,9 +190,7 @@ class RowDecoder:
             raise SourceError("TM-MY-030", f"{self._name}: rows do not have as many columns as their table")
         bitmaps = [head[start : start + self._bitmap_bytes] for start in range(at, len(head), self._bitmap_bytes)]
         images = [self._image(bitmap, raw=kind == PARTIAL_UPDATE) for bitmap in bitmaps]
-        # A deleted row needs no more than its key.
-        whole = all(image.has_key and self._complete(image) for image in images)
-        if whole or (kind == DELETE and images[0].has_key):
+        if self._is_whole(kind, images):
             if kind in _OPS:
                 return rows_loop(images[0], self._opening[_OPS[kind]]), images
             if kind == UPDATE:
@@ -177,6 +209,10 @@ class RowDecoder:
             except LookupError as error:
                 raise SourceError("TM-MY-031", f"{self._name}: a column's type or character set: {error}") from None
         return image
+
+    def _is_whole(self, kind: str, images: Sequence[Image]) -> bool:
+        """Whether rows have all that documents need. A deleted row needs no more than its key."""
+        return all(image.has_key and (kind == DELETE or self._complete(image)) for image in images)
 
     def _complete(self, image: Image) -> bool:
         return len(image.places) == len(self._table.logged) or set(self._table.emitted) <= set(image.places)

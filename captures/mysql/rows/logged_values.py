@@ -9,7 +9,7 @@ from __future__ import annotations
 from tidemark.captures.mysql.rows import table_map
 from tidemark.captures.mysql.rows.logged_hashes import hash_value, labels_of
 from tidemark.captures.mysql.rows.table_map import LoggedColumn
-from tidemark.captures.mysql.rows.value_reader import ValueReader, read_datetime, read_decimal, read_timestamp
+from tidemark.captures.mysql.rows.value_reader import Cell, ValueReader, read_datetime, read_decimal, read_timestamp
 from tidemark.captures.mysql.terms.columns import Column
 from tidemark.captures.mysql.values import binary_values
 from tidemark.captures.mysql.values.binary_values import (
@@ -21,8 +21,16 @@ from tidemark.captures.mysql.values.binary_values import (
 from tidemark.captures.mysql.values.calendar_days import CALENDAR
 from tidemark.captures.mysql.values.charsets import RecodeOf
 from tidemark.captures.mysql.values.json_binary import json_text
-from tidemark.captures.mysql.values.json_values import LINE_BREAKS, double_of, moment, single_of, string, walk_json
-from tidemark.captures.mysql.values.types import CONVERSIONS, Form, KeyForm, form, key_form, key_text, set_json
+from tidemark.captures.mysql.values.json_values import (
+    LINE_BREAKS,
+    double_of,
+    moment,
+    single_of,
+    string,
+    verbatim,
+    walk_json,
+)
+from tidemark.captures.mysql.values.types import CONVERSIONS, Form, KeyForm, form, key_form, key_text, set_values
 from tidemark.captures.tables.bad_values import SHORT_JSON, check_nesting
 
 NAMES: dict[str, object] = {
@@ -32,6 +40,7 @@ NAMES: dict[str, object] = {
     "walk_json": walk_json,
     "check_nesting": check_nesting,
     "LINE_BREAKS": LINE_BREAKS,
+    "BLANKS": " \t",
     "key_text": key_text,
     "json_text": json_text,
     "TRUTH": ("false", "true"),
@@ -66,6 +75,9 @@ _INTEGERS = {
     table_map.LONG: ("i", 4),
     table_map.LONGLONG: ("q", 8),
 }
+_SIGNED_BITS = 63
+"""Of an integer that is not negative, in 64 bits."""
+
 _LENGTHS = {1: "B", 2: "H", 3: "HB", 4: "I"}
 _TEXTS = frozenset((table_map.VARCHAR, table_map.VAR_STRING, table_map.STRING, table_map.VARCHAR_COMPRESSED))
 _BLOBS = frozenset(
@@ -118,6 +130,7 @@ def value_reader(
     _Describer(reader, logged, described, wanted, place, recode_of, coded=coded).describe()
     if described.salt:
         hash_value(reader, logged, described, wanted, place)
+        reader.cell, reader.of = f"h{place}[1:-1]", Cell.TEXT
     if key is not None:
         kind = key_form(key)
         if kind is None:
@@ -245,6 +258,8 @@ class _Describer:
                 self._number()
             case table_map.FLOAT | table_map.DOUBLE as kind:
                 reader.costly = True
+                if kind == table_map.DOUBLE and not self._as_text:
+                    reader.cell, reader.of = v, Cell.DOUBLE
                 reader.json = f"{{{'single_of' if kind == table_map.FLOAT else 'double_of'}({v})}}"
             case table_map.NEWDECIMAL:
                 read_decimal(reader, place, self._logged.size, scale)
@@ -290,8 +305,11 @@ class _Describer:
         self._number()
 
     def _number(self) -> None:
-        v = self._v
-        self._reader.json = f"{{TRUTH[{v} != 0]}}" if self._form is Form.BOOLEAN else f"{{{v}}}"
+        v, reader = self._v, self._reader
+        reader.json = f"{{TRUTH[{v} != 0]}}" if self._form is Form.BOOLEAN else f"{{{v}}}"
+        large = self._column.unsigned if self._logged.type == table_map.LONGLONG else self._logged.size > _SIGNED_BITS
+        if self._form is Form.INTEGER and not (large or self._as_text):
+            reader.cell, reader.of = v, Cell.INTEGER
 
     def _moment(self, text: str, *, utc: bool) -> None:
         """A day and a clock, from the source of their text."""
@@ -307,9 +325,11 @@ class _Describer:
             # Index 0 is the empty text that stands for a value that was not a label.
             texts = self._name("labels", tuple(string(label) for label in ("", *labels)))
             self._reader.json = f"{{{texts}[{v}]}}"
+            self._reader.cell = f"{self._name('label', ('', *labels))}[{v}]"
         else:
             self._prepare(f"{v} = int.from_bytes({v}, 'little')")
-            self._reader.json = f"{{{self._name('labels', set_json(labels))}({v})}}"
+            self._reader.json = f"{{{self._name('labels', set_values(labels, string))}({v})}}"
+            self._reader.cell = f"{self._name('label', set_values(labels, verbatim))}({v})"
 
     def _bytes(self) -> None:
         """Texts and binaries of any length: ``v`` becomes the text that the form's conversion takes."""
@@ -318,6 +338,7 @@ class _Describer:
         if kind == table_map.JSON:
             reader.variable = "data"
             reader.json = f"{{string(json_text({v}))}}" if self._as_text else f"{{json_text({v})}}"
+            reader.cell = f"json_text({v})" if self._as_text else ""
             return
         if kind in _COMPRESSED:
             reader.variable = "data"
@@ -344,6 +365,16 @@ class _Describer:
         text = self._form is Form.STRING or (self._form is Form.JSON and self._as_text)
         convert = "string" if text else self._name("convert", CONVERSIONS[self._form])
         reader.json = f"{{{convert}({v})}}"
+        match self._form:
+            case Form.VECTOR:
+                reader.of = None if self._as_text else Cell.JSON
+            case Form.BINARY:
+                # A column that is text has its base64, and others take nothing but the bytes.
+                reader.cell, reader.of = v, None if self._as_text else Cell.BYTES
+            case Form.GEOMETRY:
+                reader.cell = f"{convert}({v})[1:-1]"
+            case _:
+                reader.cell = v
 
     def _json(self) -> None:
         """What ``tidemark.captures.mysql.values.json_values.json`` does, inline."""
@@ -353,3 +384,4 @@ class _Describer:
         self._prepare(f"walk_json({v})")
         self._prepare(f"if '\\n' in {v} or '\\r' in {v}: {v} = {v}.translate(LINE_BREAKS)")
         self._reader.json = f"{{{v}}}"
+        self._reader.cell = f"{v}.strip(BLANKS)"  # As a reader of JSON cuts it out.

@@ -43,6 +43,16 @@ ReadParts = Callable[[bytes, ByteText, int], tuple[list[str | None], list[str | 
 """An image at a place: each column's member and each key column's text, None where the image lacks it, and its end."""
 
 
+Cells = tuple[Any, ...]
+"""A row's values for columns of Arrow, those that documents have: byte texts or numbers, None for NULL."""
+
+ReadCells = Callable[[bytes, ByteText, int], tuple[Cells, int]]
+"""An image at a place: its cells, and where it ends."""
+
+ReadWhole = Callable[[bytes, ByteText, int], tuple[Cells, str, str, int]]
+"""An image at a place: its cells, what ``ReadImage`` returns of it, and where it ends."""
+
+
 @dataclass(frozen=True, slots=True)
 class DecodedTable:
     """What the images of a table's rows are read by.
@@ -169,14 +179,7 @@ class Image:
     def read(self) -> ReadImage:
         """Reads images that have the key."""
         function = self._general("read", raw_json=False)
-        table = self.table
-        members = "".join(f"{{m{place}}}" for place in self.places if table.columns[place] is not None)
-        key = literal("\0").join(f"{{k{place}}}" for place in table.key)
-        if table.key:
-            missing = " or ".join(f"k{place} is None" for place in table.key)
-            function.add(f"    if {missing}:")
-            function.add("        raise ValueError('a key column without a value')")
-        function.add(f'    return f"{members}", f"{key}", at')
+        function.add(f"    return {self._members_and_key(function)}, at")
         return function.compile("read", self.about)
 
     @cached_property
@@ -190,6 +193,39 @@ class Image:
         keys = ", ".join(f"k{place}" if place in self.readers else "None" for place in self.table.key)
         function.add(f"    return [{members}], [{keys}], at")
         return function.compile("parts", self.about)
+
+    @cached_property
+    def cells(self) -> ReadCells:
+        """Reads images that have the key, for columns."""
+        function = self._general("cells", raw_json=False, members=False, cells=True)
+        key = sum(1 << self.places.index(place) for place in self.table.key)
+        if key:
+            function.add(f"    if nulls & {key}:")
+            function.add("        raise ValueError('a key column without a value')")
+        function.add(f"    return ({self._all_cells()}), at")
+        return function.compile("cells", self.about)
+
+    @cached_property
+    def whole(self) -> ReadWhole:
+        """The same, and their members and keys."""
+        function = self._general("whole", raw_json=False, cells=True)
+        function.add(f"    return ({self._all_cells()}), {self._members_and_key(function)}, at")
+        return function.compile("whole", self.about)
+
+    def _all_cells(self) -> str:
+        """Source of the cells."""
+        return "".join(f"c{place}, " if place in self.readers else "None, " for place in self.table.emitted)
+
+    def _members_and_key(self, function: Generated) -> str:
+        """Source of all members, and of the key, which are put together."""
+        table = self.table
+        members = "".join(f"{{m{place}}}" for place in self.places if table.columns[place] is not None)
+        key = literal("\0").join(f"{{k{place}}}" for place in table.key)
+        if table.key:
+            missing = " or ".join(f"k{place} is None" for place in table.key)
+            function.add(f"    if {missing}:")
+            function.add("        raise ValueError('a key column without a value')")
+        return f'f"{members}", f"{key}"'
 
     def nulls(self, *, whole: bool) -> str:
         """Source of the bits of the columns that are NULL; not all of them when only asked whether there are any.
@@ -218,8 +254,13 @@ class Image:
             traceback = traceback.tb_next
         return None
 
-    def _general(self, name: str, *, raw_json: bool) -> Generated:
-        """A function that reads any image, column by column, without its end."""
+    def _general(self, name: str, *, raw_json: bool, members: bool = True, cells: bool = False) -> Generated:
+        """A function that reads any image, column by column, without its end.
+
+        Args:
+            members: It makes members and keys.
+            cells: It makes cells, too: ``c3`` of column 3.
+        """
         function, table = Generated(self.table), self.table
         function.add(f"def {name}(data, text, at):")
         function.add(f"    nulls = {self.nulls(whole=True)}")
@@ -228,9 +269,11 @@ class Image:
             function.names.update(reader.names)
             in_document, in_key = table.columns[place] is not None, place in table.key
             absent = []
-            if in_document:
+            if in_document and members:
                 absent.append(f'm{place} = f"{literal(table.label(place) + "null")}"')
-            if in_key:
+            if in_document and cells:
+                absent.append(f"c{place} = None")
+            if in_key and members:
                 absent.append(f"k{place} = None")
             function.add(f"    if nulls & {1 << bit}:", place)
             function.add(f"        {'; '.join(absent) or 'pass'}", place)
@@ -241,6 +284,10 @@ class Image:
                 function.slice(indent, place, reader)
             for line in reader.prepare:
                 function.add(indent + line, place)
+            if in_document and cells:
+                function.add(f"{indent}c{place} = {reader.expression}", place)
+            if not members:
+                continue
             if in_document and raw_json and table.logged[place].type == JSON:
                 function.add(f"{indent}m{place} = f\"{literal(RAW)}{{v{place}.decode('latin-1')}}\"", place)
             elif in_document:

@@ -15,10 +15,10 @@ from tidemark.captures.mysql.rows.value_reader import ValueReader
 from tidemark.captures.rows.captured_line import END
 from tidemark.captures.rows.source_literals import literal
 
-_WIDEST = 512
+WIDEST = 512
 """Columns of a table whose updates are read by a function of its own: twice as many lines are compiled for each."""
 
-_FLOATS = frozenset("fd")
+FLOATS = frozenset("fd")
 
 
 def rows_loop(image: Image, opening: str) -> Write:
@@ -39,8 +39,8 @@ def rows_loop(image: Image, opening: str) -> Write:
     function.add("                touched.add(key.encode('latin-1'), False)")
     function.add("        else:")
     indent = "            "
-    loop = _Loop(function, image)
-    loop.values(indent, image.readers, lambda place, reader: _add_all(function, indent, place, reader.prepare))
+    loop = Loop(function, image)
+    loop.values(indent, image.readers, lambda place, reader: add_all(function, indent, place, reader.prepare))
     function.add(f'{indent}documents.append(f"{{head}}{{row}}{{tail}}"')
     loop.members(indent, image.readers, "", ",")
     function.add(f'{indent}f"{literal(END)}")')
@@ -58,14 +58,12 @@ def updates_loop(image: Image, opening: str, other: WriteRow) -> Write | None:
         opening: The captured lines up to their ``source``.
         other: Writes those that are not usual.
     """
-    table = image.table
-    # Two zeros are equal and have two texts.
-    if len(image.places) > _WIDEST or any(image.readers[place].codes in _FLOATS for place in table.key):
+    if not is_worth_it(image):
         return None
-    function = Generated(table)
+    function = Generated(image.table)
     function.names.update(OPENING=opening, other=other)
-    loop = _Loop(function, image)
-    after = image.readers_of(_NEW)
+    loop = Loop(function, image)
+    after = image.readers_of(NEW)
     function.add("def updates(data, text, at, end, source, row, documents, sink):")
     function.add("    head, tail, touched = OPENING + source[0], source[1] + ',\"before\":{', sink.touched")
     function.add("    while at < end:")
@@ -75,11 +73,10 @@ def updates_loop(image: Image, opening: str, other: WriteRow) -> Write | None:
     function.add(f"            if not ({image.nulls(whole=False)}):")
     indent = " " * 16
     loop.values(indent, after, loop.keep_new)
-    same = " and ".join(f"same{p}" if image.readers[p].costly else f"v{p}{_NEW} == v{p}" for p in table.key)
-    function.add(f"{indent}if {same or True}:")
+    function.add(f"{indent}if {loop.same_key()}:")
     function.add(f'{indent}    documents.append(f"{{head}}{{row}}{{tail}}"')
     loop.members(indent + "    ", image.readers, "", "", costly="j")
-    loop.members(indent + "    ", after, "}}", ",", costly="j", suffix=_NEW)
+    loop.members(indent + "    ", after, "}}", ",", costly="j", suffix=NEW)
     function.add(f'{indent}    f"{literal(END)}")')
     function.add(f"{indent}    row += 1")
     function.add(f"{indent}    if touched is not None:")
@@ -92,15 +89,24 @@ def updates_loop(image: Image, opening: str, other: WriteRow) -> Write | None:
     return function.compile("updates", image.about)
 
 
-_NEW = "_new"
+NEW = "_new"
 
 
-def _add_all(function: Generated, indent: str, place: int, lines: list[str]) -> None:
+def is_worth_it(image: Image) -> bool:
+    """Whether updates are read by a function of their own."""
+    # Two zeros are equal and have two texts.
+    floats = any(image.readers[place].codes in FLOATS for place in image.table.key)
+    return len(image.places) <= WIDEST and not floats
+
+
+def add_all(function: Generated, indent: str, place: int, lines: list[str]) -> None:
     for line in lines:
         function.add(indent + line, place)
 
 
-class _Loop:
+class Loop:
+    """What the loops over the images of a table have in common."""
+
     def __init__(self, function: Generated, image: Image) -> None:
         self._function = function
         self._image = image
@@ -132,7 +138,7 @@ class _Loop:
         indent = " " * 12
         if reader.costly and reader.variable and reader.prepare:
             self._function.add(f"{indent}s{place} = v{place}", place)
-        _add_all(self._function, indent, place, reader.prepare)
+        add_all(self._function, indent, place, reader.prepare)
         if reader.costly and self._image.table.columns[place] is not None:
             self._function.add(f'{indent}j{place} = f"{reader.json}"', place)
 
@@ -140,25 +146,35 @@ class _Loop:
         """After it: takes that text when the value is the same."""
         indent, function = " " * 16, self._function
         if not reader.costly:
-            _add_all(function, indent, place, reader.prepare)
+            add_all(function, indent, place, reader.prepare)
             return
+        same = self.same(indent, place, reader)
+        if self._image.table.columns[place] is not None:
+            function.add(f"{indent}if {same}:", place)
+            function.add(f"{indent}    j{place}{NEW} = j{place}", place)
+            function.add(f"{indent}else:", place)
+            add_all(function, indent + "    ", place, reader.prepare)
+            function.add(f'{indent}    j{place}{NEW} = f"{reader.json}"', place)
+
+    def same(self, indent: str, place: int, reader: ValueReader) -> str:
+        """Source of whether a costly value is the same after an update."""
         if reader.variable:
-            same = f"v{place}{_NEW} == {'s' if reader.prepare else 'v'}{place}"
+            same = f"v{place}{NEW} == {'s' if reader.prepare else 'v'}{place}"
         else:
             pairs = zip(reader.variables, self._image.readers[place].variables, strict=True)
             same = " and ".join(f"{now} == {was}" for now, was in pairs)
-            if reader.codes in _FLOATS:
-                same += f" and v{place}{_NEW}"  # two zeros are equal and have two texts
-        in_document = self._image.table.columns[place] is not None
-        if place in self._image.table.key:
-            function.add(f"{indent}same{place} = {same}", place)
-            same = f"same{place}"
-        if in_document:
-            function.add(f"{indent}if {same}:", place)
-            function.add(f"{indent}    j{place}{_NEW} = j{place}", place)
-            function.add(f"{indent}else:", place)
-            _add_all(function, indent + "    ", place, reader.prepare)
-            function.add(f'{indent}    j{place}{_NEW} = f"{reader.json}"', place)
+            if reader.codes in FLOATS:
+                same += f" and v{place}{NEW}"  # two zeros are equal and have two texts
+        if place not in self._image.table.key:
+            return same
+        self._function.add(f"{indent}same{place} = {same}", place)
+        return f"same{place}"
+
+    def same_key(self) -> str:
+        """Source of whether the key is the same after an update."""
+        readers = self._image.readers
+        parts = [f"same{p}" if readers[p].costly else f"v{p}{NEW} == v{p}" for p in self._image.table.key]
+        return " and ".join(parts) or "True"
 
     def members(
         self,

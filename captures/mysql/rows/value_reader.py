@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from tidemark.captures.mysql.values.binary_values import decimal_groups, decimal_reader, fraction_bytes
 from tidemark.captures.mysql.values.json_values import moment
 
 _BIG_ENDIAN = {1: "B", 2: "H", 3: "BH", 4: "I"}
 """``struct`` codes of an integer of so many bytes."""
+
+
+class Cell(StrEnum):
+    """What a column of Arrow has."""
+
+    TEXT = "text"
+    JSON = "json"
+    """The JSON of the document's member."""
+    BYTES = "bytes"
+    INTEGER = "integer"
+    DOUBLE = "double"
 
 
 @dataclass(slots=True)
@@ -29,6 +41,8 @@ class ValueReader:
         json: The inside of an f-string that makes the JSON, without the quotes of ``mark``.
         key: The inside of an f-string that makes the key's text.
         mark: The quote around ``json``, or nothing.
+        cell: The value in a column of Arrow, as an expression; empty if it is the text of ``json``.
+        of: What such a column has, see ``Cell``; None if there is none for it.
         names: What the source uses besides ``tidemark.captures.mysql.rows.logged_values.NAMES``.
     """
 
@@ -43,7 +57,14 @@ class ValueReader:
     json: str = ""
     key: str = ""
     mark: str = ""
+    cell: str = ""
+    of: Cell | None = Cell.TEXT
     names: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def expression(self) -> str:
+        """The value in a column of Arrow, as an expression."""
+        return self.cell or f'f"{self.json}"'
 
 
 def read_decimal(reader: ValueReader, place: str, precision: int, scale: int) -> None:

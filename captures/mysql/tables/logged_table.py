@@ -36,6 +36,7 @@ class LoggedTable:
         named: The event named the columns.
         origin: The JSON members ``"schema":…,"table":…`` of ``_meta.source``.
         new_schema: Set when the columns are not the ones whose schema was announced last.
+        lines_left: So many batches with rows of it are to be lines, not columns.
         as_of: Where the catalog was read from which the columns are, if the log was not read to there: rows before it
             may be others. 0 where they cannot.
     """
@@ -49,12 +50,19 @@ class LoggedTable:
     differs: bool = False
     rekeyed: bool = False
     as_of: int = 0
+    lines_left: int = 0
     # Of the present transaction: its number, the beginning and end of `source`, and where its keys are recorded.
     transaction: int = -1
     source: str = ""
     tail: str = ""
     touched: TouchedKeys | None = None
     incomplete: list[Key] = field(default_factory=list)
+
+    @property
+    def fits_columns(self) -> bool:
+        """Rows of the present transaction may become columns."""
+        decoder = self.decoder
+        return decoder is not None and self.touched is None and not self.as_of and decoder.cells is not None
 
 
 _EXCLUDE = "Leave the column out with `{}`."

@@ -192,8 +192,11 @@ def set_text(labels: Sequence[str], bits: int) -> str:
     return ",".join([label for place, label in enumerate(labels) if bits >> place & 1])
 
 
-def set_json(labels: Sequence[str]) -> Callable[[int], str]:
-    """Turns a set's bits into JSON, and remembers it: few of the combinations occur. Raises ValueError for no set."""
+def set_values(labels: Sequence[str], of_text: Convert) -> Callable[[int], str]:
+    """Converts the text of a set's bits, and remembers what comes of it: few of the combinations occur.
+
+    Raises ValueError for no set.
+    """
     known: dict[int, str] = {}
 
     def convert(bits: int) -> str:
@@ -203,7 +206,7 @@ def set_json(labels: Sequence[str]) -> Callable[[int], str]:
                 raise ValueError("a set with more labels than the column has")
             if len(known) >= 10_000:
                 known.clear()
-            text = known[bits] = json_values.string(set_text(labels, bits))
+            text = known[bits] = of_text(set_text(labels, bits))
         return text
 
     return convert
