@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Generic, Protocol, TypeVar
 
+from tidemark.captures.rows.cells import Cell
 from tidemark.captures.rows.log_parts import LogPart
 from tidemark.protocol.batches import MOST_BYTES, Meta, Part, batch_line
 
@@ -70,9 +71,13 @@ class GatheredColumns(Generic[T]):
         """Whether rows of so many bytes may be added."""
         return self.size + size <= MOST_TEXT
 
-    def part(self, table: T, columns: str, json: Sequence[int]) -> LogPart:
-        """The part of a table, which ``takes`` let in: its columns, and the places of those that hold JSON."""
-        return self._parts.setdefault(table.binding, (table, json, LogPart(columns)))[2]
+    def part(self, table: T, columns: Sequence[Cell]) -> LogPart:
+        """The part of a table, which ``takes`` let in, with these columns."""
+        found = self._parts.get(table.binding)
+        if found is None:
+            json = [place for place, of in enumerate(columns) if of is Cell.JSON]
+            found = self._parts[table.binding] = table, json, LogPart(columns)
+        return found[2]
 
     def added(self, size: int) -> None:
         """Rows of so many bytes were added to parts."""

@@ -10,19 +10,17 @@ from tidemark.captures.mysql.log.open_transaction import OpenTransaction
 from tidemark.captures.mysql.rows.cell_loops import Gathered
 from tidemark.captures.mysql.rows.log_decoder import DELETE, INSERT, UPDATE
 from tidemark.captures.mysql.rows.row_images import MISFITS
-from tidemark.captures.mysql.rows.value_reader import Cell
 from tidemark.captures.mysql.tables.logged_table import LoggedTable
+from tidemark.captures.rows.cells import Cell
 from tidemark.captures.rows.gathered_columns import GatheredColumns
-from tidemark.captures.rows.log_parts import BYTES, DOUBLE, INTEGER, TEXT, LogMeta
+from tidemark.captures.rows.log_parts import LogMeta
 
 if TYPE_CHECKING:
     from tidemark.captures.mysql.log.mapped_rows import WaitingRows
 
 _OPS = {INSERT: "c", UPDATE: "u", DELETE: "d"}
 
-_SENT = {Cell.TEXT: TEXT, Cell.JSON: TEXT, Cell.BYTES: BYTES, Cell.INTEGER: INTEGER, Cell.DOUBLE: DOUBLE}
-
-_NUMBERS = frozenset((Cell.INTEGER, Cell.DOUBLE))
+_TEXTS = frozenset((Cell.TEXT, Cell.JSON, Cell.BYTES))
 _NUMBER_BYTES = 8
 
 
@@ -110,10 +108,7 @@ class ColumnBatches:
         if not self._gathered.has_room(size):
             return False
         for binding, rows in of.items():
-            sent = _cells(tables[binding])
-            json = tuple(place for place, cell in enumerate(sent) if cell is Cell.JSON)
-            part = self._gathered.part(tables[binding], "".join(map(_SENT.__getitem__, sent)), json)
-            part.add(columns[binding], rows.meta())
+            self._gathered.part(tables[binding], _cells(tables[binding])).add(columns[binding], rows.meta())
         self._gathered.added(size)
         for transaction, number in numbers.items():
             transaction.row = number
@@ -136,7 +131,7 @@ def _checked(table: LoggedTable, columns: Sequence[Sequence[Any]], before: Seque
     """
     size = _checked_size("".join(filter(None, before)))
     for cell, values in zip(_cells(table), columns, strict=True):
-        if cell in _NUMBERS:
+        if cell not in _TEXTS:
             size += _NUMBER_BYTES * len(values)
             continue
         try:

@@ -52,7 +52,7 @@ def rows_cells(image: Image) -> Gather:
     function.add("            add(row)")
     function.add("        else:")
     indent = " " * 12
-    loop.values(indent, image.readers, lambda place, reader: add_all(function, indent, place, reader.prepare))
+    loop.values(indent, image.readers, lambda place, reader: _prepare(function, indent, place, reader))
     _add(function, indent, image, image.readers)
     function.add("    return at")
     return function.compile("rows", image.about)
@@ -90,13 +90,18 @@ def _loop(image: Image, other: GatherRow) -> Gather:
     return function.compile("updates", image.about)
 
 
+def _prepare(function: Generated, indent: str, place: int, reader: ValueReader) -> None:
+    if not reader.raw:
+        add_all(function, indent, place, reader.prepare)
+
+
 def _keep_new(function: Generated, loop: Loop, indent: str, place: int, reader: ValueReader) -> None:
     """As ``Loop.keep_new``, for cells."""
     in_document = function.table.columns[place] is not None
     if not reader.costly:
-        add_all(function, indent, place, reader.prepare)
+        _prepare(function, indent, place, reader)
         return
-    if not in_document or (reader.cell and not reader.prepare):
+    if not in_document or reader.raw or (reader.cell and not reader.prepare):
         if place in function.table.key:
             loop.same(indent, place, reader)
         return

@@ -13,9 +13,9 @@ from tidemark.captures.mysql.rows.partial_rows import PartialRows
 from tidemark.captures.mysql.rows.row_images import MISFITS, DecodedTable, Image
 from tidemark.captures.mysql.rows.row_loops import rows_loop, updates_loop
 from tidemark.captures.mysql.rows.row_sink import Sink, Write, WriteRow, next_place, one_by_one
-from tidemark.captures.mysql.rows.value_reader import Cell
 from tidemark.captures.mysql.terms.event_bytes import ByteText, lenenc
 from tidemark.captures.rows.captured_line import END, opening
+from tidemark.captures.rows.cells import Cell
 from tidemark.captures.tables.bad_values import ROW_LIMIT, BadValues, Repairs, unfit_for
 from tidemark.protocol.errors import SourceError
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from tidemark.captures.mysql.rows import table_map
 from tidemark.captures.mysql.rows.logged_hashes import hash_value, labels_of
 from tidemark.captures.mysql.rows.table_map import LoggedColumn
-from tidemark.captures.mysql.rows.value_reader import Cell, ValueReader, read_datetime, read_decimal, read_timestamp
+from tidemark.captures.mysql.rows.value_reader import ValueReader, read_datetime, read_decimal, read_timestamp
 from tidemark.captures.mysql.terms.columns import Column
 from tidemark.captures.mysql.values import binary_values
 from tidemark.captures.mysql.values.binary_values import (
@@ -31,6 +31,7 @@ from tidemark.captures.mysql.values.json_values import (
     walk_json,
 )
 from tidemark.captures.mysql.values.types import CONVERSIONS, Form, KeyForm, form, key_form, key_text, set_values
+from tidemark.captures.rows.cells import Cell
 from tidemark.captures.tables.bad_values import SHORT_JSON, check_nesting
 
 NAMES: dict[str, object] = {
@@ -53,6 +54,10 @@ NAMES: dict[str, object] = {
     "ANY_EPOCH_DAYS": binary_values.ANY_EPOCH_DAYS,
     "DAY_SECONDS": binary_values.DAY_SECONDS,
     "NEVER": binary_values.NEVER,
+    "DATE_DAYS": binary_values.DATE_DAYS,
+    "HALF_DAY_MICROSECONDS": binary_values.HALF_DAY_MICROSECONDS,
+    "CLOCK_MICROSECONDS": binary_values.CLOCK_MICROSECONDS,
+    "no_day": binary_values.no_day,
     "TWO_DIGITS": binary_values.TWO_DIGITS,
     "time_text": binary_values.time_text,
     "old_datetime_text": binary_values.old_datetime_text,
@@ -94,6 +99,7 @@ _BLOBS = frozenset(
     )
 )
 _COMPRESSED = frozenset((table_map.VARCHAR_COMPRESSED, table_map.BLOB_COMPRESSED))
+_MOMENTS = frozenset((Cell.DATE, Cell.DATETIME, Cell.TIMESTAMP))
 _ADDRESSES = frozenset(("uuid", "inet4", "inet6"))
 
 
@@ -128,9 +134,11 @@ def value_reader(
         raise LookupError("an unknown type")
     coded = key is not None and key_form(key) is KeyForm.CODED
     _Describer(reader, logged, described, wanted, place, recode_of, coded=coded).describe()
+    if described.on_bad_value == "text" and reader.of in _MOMENTS:
+        reader.cell, reader.of, reader.raw = "", Cell.TEXT, False
     if described.salt:
         hash_value(reader, logged, described, wanted, place)
-        reader.cell, reader.of = f"h{place}[1:-1]", Cell.TEXT
+        reader.cell, reader.of, reader.raw = f"h{place}[1:-1]", Cell.TEXT, False
     if key is not None:
         kind = key_form(key)
         if kind is None:
@@ -259,12 +267,13 @@ class _Describer:
             case table_map.FLOAT | table_map.DOUBLE as kind:
                 reader.costly = True
                 if kind == table_map.DOUBLE and not self._as_text:
-                    reader.cell, reader.of = v, Cell.DOUBLE
+                    reader.cell, reader.of, reader.raw = v, Cell.DOUBLE, True
                 reader.json = f"{{{'single_of' if kind == table_map.FLOAT else 'double_of'}({v})}}"
             case table_map.NEWDECIMAL:
                 read_decimal(reader, place, self._logged.size, scale)
             case table_map.DATE | table_map.NEWDATE:
                 self._quoted(f"{{{self._any}DATES[{v}]}}")
+                reader.cell, reader.of, reader.raw = f"DATE_DAYS[{v}]", Cell.DATE, True
             case table_map.DATETIME2:
                 read_datetime(reader, place, scale, days=f"{self._any}DAYS")
             case table_map.DATETIME:

@@ -282,7 +282,7 @@ class Image:
             function.unpack(indent, [(place, reader)])
             if reader.variable:
                 function.slice(indent, place, reader)
-            for line in reader.prepare:
+            for line in reader.prepare if members or not reader.raw else ():
                 function.add(indent + line, place)
             if in_document and cells:
                 function.add(f"{indent}c{place} = {reader.expression}", place)

@@ -4,24 +4,13 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from tidemark.captures.mysql.values.binary_values import decimal_groups, decimal_reader, fraction_bytes
 from tidemark.captures.mysql.values.json_values import moment
+from tidemark.captures.rows.cells import Cell
 
 _BIG_ENDIAN = {1: "B", 2: "H", 3: "BH", 4: "I"}
 """``struct`` codes of an integer of so many bytes."""
-
-
-class Cell(StrEnum):
-    """What a column of Arrow has."""
-
-    TEXT = "text"
-    JSON = "json"
-    """The JSON of the document's member."""
-    BYTES = "bytes"
-    INTEGER = "integer"
-    DOUBLE = "double"
 
 
 @dataclass(slots=True)
@@ -42,7 +31,8 @@ class ValueReader:
         key: The inside of an f-string that makes the key's text.
         mark: The quote around ``json``, or nothing.
         cell: The value in a column of Arrow, as an expression; empty if it is the text of ``json``.
-        of: What such a column has, see ``Cell``; None if there is none for it.
+        of: What such a column has; None if there is none for it.
+        raw: The cell is of the variables as they are unpacked, before ``prepare``.
         names: What the source uses besides ``tidemark.captures.mysql.rows.logged_values.NAMES``.
     """
 
@@ -59,6 +49,7 @@ class ValueReader:
     mark: str = ""
     cell: str = ""
     of: Cell | None = Cell.TEXT
+    raw: bool = False
     names: dict[str, object] = field(default_factory=dict)
 
     @property
@@ -102,13 +93,15 @@ def read_datetime(reader: ValueReader, place: str, digits: int, *, days: str) ->
     Args:
         days: The name of ``tidemark.captures.mysql.values.binary_values.DAYS``, or of what takes its place.
     """
-    codes, variables, fraction = _fraction(reader, place, digits)
+    codes, variables, fraction, microseconds = _fraction(reader, place, digits)
     reader.codes, reader.variables, reader.big = f"3sH{codes}", [f"v{place}", f"c{place}", *variables], True
     reader.costly = True
     reader.prepare.append(f"d{place}, t{place} = {days}[v{place}]")
     clock = f"{{t{place}[c{place}]}}{fraction}"
     reader.json, reader.mark = moment(f"{{d{place}}}", clock, utc=False), '"'
     reader.key = f"{{d{place}}} {{t{place}[c{place}]}}{fraction}"
+    reader.cell = f"HALF_DAY_MICROSECONDS[v{place}] + CLOCK_MICROSECONDS[c{place}]{microseconds}"
+    reader.of, reader.raw = Cell.DATETIME, True
 
 
 def read_timestamp(reader: ValueReader, place: str, digits: int, *, big: bool, days: str) -> None:
@@ -117,7 +110,7 @@ def read_timestamp(reader: ValueReader, place: str, digits: int, *, big: bool, d
     Args:
         days: The name of ``tidemark.captures.mysql.values.binary_values.EPOCH_DAYS``, or of what takes its place.
     """
-    codes, variables, fraction = _fraction(reader, place, digits)
+    codes, variables, fraction, microseconds = _fraction(reader, place, digits)
     reader.codes, reader.variables, reader.big = f"I{codes}", [f"v{place}", *variables], big
     reader.costly = True
     parts = f"(v{place} // 86400, v{place} % 86400) if {' or '.join(reader.variables)} else NEVER"
@@ -125,15 +118,22 @@ def read_timestamp(reader: ValueReader, place: str, digits: int, *, big: bool, d
     clock = f"{{DAY_SECONDS[t{place}]}}{fraction}"
     reader.json, reader.mark = moment(f"{{{days}[d{place}]}}", clock, utc=True), '"'
     reader.key = f"{{{days}[d{place}]}} {{DAY_SECONDS[t{place}]}}{fraction}"
+    reader.cell = f"v{place} * 1000000{microseconds} or no_day()"
+    reader.of, reader.raw = Cell.TIMESTAMP, True
 
 
-def _fraction(reader: ValueReader, place: str, digits: int) -> tuple[str, list[str], str]:
-    """The digits of a second, two a byte: codes, variables, and the text with the point."""
+def _fraction(reader: ValueReader, place: str, digits: int) -> tuple[str, list[str], str, str]:
+    """The digits of a second, two a byte: codes, variables, the text with the point, and microseconds to add."""
     size = fraction_bytes(digits)
     if not size:
-        return "", [], ""
+        return "", [], "", ""
     code, variables, value = _integer(f"f{place}", size)
-    return code, variables, f".{_digits(reader, place, value, digits, 2 * size)}"
+    microseconds = f" + {value}" if size == _MOST_FRACTION else f" + {value} * {100 ** (_MOST_FRACTION - size)}"
+    return code, variables, f".{_digits(reader, place, value, digits, 2 * size)}", microseconds
+
+
+_MOST_FRACTION = 3
+"""Bytes of microseconds."""
 
 
 def _integer(name: str, size: int) -> tuple[str, list[str], str]:

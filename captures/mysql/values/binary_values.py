@@ -75,6 +75,37 @@ DAY_SECONDS = Remembered(_day_second)
 The first of each pair raises BadDay for what is no day of the years 1 to 9999.
 """
 
+
+def _date_days(data: bytes) -> int:
+    """Days since 1970 by the three bytes of a DATE. Raises BadDay."""
+    return date.fromisoformat(_date(check_day, data)).toordinal() - _EPOCH_ORDINAL
+
+
+def _half_day_microseconds(data: bytes) -> int:
+    """Microseconds since 1970 at the beginning of a half of ``_half_day``. Raises BadDay."""
+    day, _ = _half_day(check_day, data)
+    hours = 24 * (date.fromisoformat(day).toordinal() - _EPOCH_ORDINAL) + 16 * (data[2] & 1)
+    return hours * 3_600_000_000
+
+
+def _clock_microseconds(packed: int) -> int:
+    """Microseconds since that by the last two bytes of a DATETIME. Raises ValueError."""
+    minute, second = packed >> 6 & 63, packed & 63
+    if minute >= 60 or second >= 60:
+        raise ValueError("no time of a day")
+    return ((packed >> 12) * 3600 + minute * 60 + second) * 1_000_000
+
+
+def no_day() -> int:
+    """For the zero date of a TIMESTAMP. Raises BadDay."""
+    check_day(0, 0, 0)
+    raise AssertionError("it is no day")
+
+
+DATE_DAYS = Remembered(_date_days)
+HALF_DAY_MICROSECONDS, CLOCK_MICROSECONDS = Remembered(_half_day_microseconds), Remembered(_clock_microseconds)
+"""The numbers of the same, for columns of Arrow."""
+
 NEVER = (-1, 0)
 """Day and second of the zero date, for which a TIMESTAMP has 0."""
 

@@ -11,7 +11,7 @@ from tidemark.captures.postgres.rows.generated_source import MISFITS
 from tidemark.captures.postgres.rows.log_columns import Events
 from tidemark.captures.postgres.tables.table_contract import BoundRelation
 from tidemark.captures.rows.gathered_columns import GatheredColumns
-from tidemark.captures.rows.log_parts import TEXT, LogMeta
+from tidemark.captures.rows.log_parts import LogMeta
 
 Row = tuple[BoundRelation, bytes, int, int, OpenTransaction]
 """Relation, message, LSN, place in the record, transaction."""
@@ -49,7 +49,7 @@ class ColumnBatches:
         for relation, of, events in decoded:
             incomplete += [(relation.binding, key, transactions[of[at]]) for at, key in events.incomplete]
             assert relation.decoder.columns is not None
-            part = self._gathered.part(relation, TEXT * len(events.columns), relation.decoder.columns.json)
+            part = self._gathered.part(relation, relation.decoder.columns.cells)
             part.add(events.columns, _meta(of, self._gathered.events, counts, events, lsns, places, transactions))
         self._gathered.added(size)
         return incomplete

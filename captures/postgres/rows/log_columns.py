@@ -27,6 +27,7 @@ from tidemark.captures.postgres.rows.exact_log_decoder import (
 )
 from tidemark.captures.postgres.rows.generated_source import UNCHANGED, Member, join_key
 from tidemark.captures.postgres.values.sent_texts import SentTexts, sent_texts
+from tidemark.captures.rows.cells import Cell
 from tidemark.captures.tables.bad_values import ROW_LIMIT
 
 LARGE_ROW = ROW_LIMIT // 8
@@ -85,7 +86,7 @@ class LogColumns:
         count: The number of columns of a row.
 
     Attributes:
-        json: Places of the columns whose cells are JSON, among those of documents.
+        cells: What the columns of documents have.
     """
 
     def __init__(
@@ -103,7 +104,7 @@ class LogColumns:
         self._count = count
         self._keeps_apart = any(member.column.on_bad_value == "quarantine" for member in members)
         self._new_head = bytes((NEW,)) + count.to_bytes(2, "big")
-        self.json = tuple(place for place, one in enumerate(sent) if one.json)
+        self.cells = [Cell.JSON if one.json else Cell.TEXT for one in sent]
 
     @classmethod
     def of(cls, exact: ExactDecoder, members: Sequence[Member], key: Sequence[int], count: int) -> Self | None:
@@ -128,7 +129,7 @@ class LogColumns:
         for place, (sent, texts) in enumerate(zip(self._sent, events.columns, strict=True)):
             if sent.convert is not None:
                 events.columns[place] = _converted(sent, texts)
-        of_json = [events.columns[place] for place in self.json]
+        of_json = [column for cell, column in zip(self.cells, events.columns, strict=True) if cell is Cell.JSON]
         events.json_size = sum(map(_size, of_json)) + _size(events.before or ())
         if events.json_size > LARGE_ROW:
             raise Unusual("rows that are large as JSON")
