@@ -28,6 +28,7 @@ _NUMBER_BYTES = 8
 class _Rows:
     """Those of a table: its events, and what they say besides the columns."""
 
+    table: LoggedTable
     gathered: Gathered = field(default_factory=Gathered)
     n: list[int] = field(default_factory=list)
     op: list[str] = field(default_factory=list)
@@ -40,18 +41,25 @@ class _Rows:
 
         Returns how many it has. Raises one of ``MISFITS``.
         """
-        (_, what, data, text, _, end, _), at, gather, transaction, place, _ = waiting
+        _, what, data, text, at, gather, transaction, place, _ = waiting
         gathered = self.gathered
-        before = len(gathered.rows)
+        before, end = len(gathered.rows), len(data)
         if gather(data, text, at, end, gathered) != end:
             raise ValueError("rows do not have the table's columns")
         count = len(gathered.rows) - before
+        if what != UPDATE:
+            gathered.before += [None] * count
+        if count == 1:
+            self.n.append(first)
+            self.loc.append(f'"{place}{number}"')
+            self.ts_ms.append(transaction.milliseconds)
+            self.txid.append(transaction.gtid or None)
+            self.op.append(_OPS[what])
+            return 1
         self.n += range(first, first + count)
         self.loc += [f'"{place}{each}"' for each in range(number, number + count)]
         self.ts_ms += [transaction.milliseconds] * count
         self.txid += [transaction.gtid or None] * count
-        if what != UPDATE:
-            gathered.before += [None] * count
         self.op.append(_OPS[what] * count)
         return count
 
@@ -74,41 +82,42 @@ class ColumnBatches:
 
     def add(self, waiting: Sequence[WaitingRows]) -> bool:
         """Adds the rows of events, in their order. False, and nothing is added, if they are to be lines."""
-        tables = {each.rows.table.binding: each.rows.table for each in waiting}
-        if any(each.rows.table is not tables[each.rows.table.binding] for each in waiting):
+        of: dict[int, _Rows] = {}
+        for table, *_ in waiting:
+            if table.binding not in of:
+                of[table.binding] = _Rows(table)
+            elif of[table.binding].table is not table:
+                return False
+        if not self._gathered.takes([rows.table for rows in of.values()]):
             return False
-        if not self._gathered.takes(tables.values()):
-            return False
-        of = {binding: _Rows() for binding in tables}
-        first = self._gathered.events
+        next_event = self._gathered.events
         numbers: dict[OpenTransaction, int] = {}  # Of the next rows of those that number them over all events.
-        total = 0
         for each in waiting:
-            table, transaction = each.rows.table, each.transaction
-            number = numbers.get(transaction, transaction.row or 0)
+            table, transaction = each[0], each[6]
+            number = numbers.get(transaction, transaction.row or 0) if transaction.row is not None else 0
             try:
-                count = of[table.binding].add(each, first + total, number)
+                count = of[table.binding].add(each, next_event, number)
             except MISFITS:
                 self._gathered.refuse(table)
                 return False
             if transaction.row is not None:
                 numbers[transaction] = number + count
-            total += count
-        if not self._gathered.are_enough(total, len(tables)):
+            next_event += count
+        if not self._gathered.are_enough(next_event - self._gathered.events, len(of)):
             return False
         size = 0
         columns: dict[int, list[Sequence[Any]]] = {}
         for binding, rows in of.items():
             columns[binding] = list(zip(*rows.gathered.rows, strict=True))
             try:
-                size += _checked(tables[binding], columns[binding], rows.gathered.before)
+                size += _checked(rows.table, columns[binding], rows.gathered.before)
             except UnicodeDecodeError:
-                self._gathered.refuse(tables[binding])
+                self._gathered.refuse(rows.table)
                 return False
         if not self._gathered.has_room(size):
             return False
         for binding, rows in of.items():
-            self._gathered.part(tables[binding], _cells(tables[binding])).add(columns[binding], rows.meta())
+            self._gathered.part(rows.table, _cells(rows.table)).add(columns[binding], rows.meta())
         self._gathered.added(size)
         for transaction, number in numbers.items():
             transaction.row = number

@@ -51,23 +51,9 @@ class MappedRows(NamedTuple):
     number: bytes = b""
 
 
-class WaitingRows(NamedTuple):
-    """An event that waits.
-
-    Attributes:
-        rows: Of which ``data`` and ``text`` are the event's own.
-        at: Where the rows themselves begin.
-        gather: What gathers them.
-        place: ``file:offset:`` of ``_meta.source.cursor``.
-        source: As of ``RowDecoder.decode``.
-    """
-
-    rows: MappedRows
-    at: int
-    gather: Gather
-    transaction: OpenTransaction
-    place: str
-    source: tuple[str, str]
+WaitingRows = tuple[LoggedTable, str, bytes, ByteText, int, Gather, OpenTransaction, str, bytes]
+"""An event that waits: its table, what it does, its own bytes and text from the count of columns on, where in them rows
+begin, what gathers them, its transaction, ``file:offset:`` of ``_meta.source.cursor``, and the table's number."""
 
 
 class TableMaps:
@@ -147,24 +133,21 @@ class TableMaps:
         Args:
             place: ``file:offset:`` of ``_meta.source.cursor``.
         """
-        table = rows.table
+        table, what, data, text, at, end, number = rows
         returned = transaction.enter(table)
-        source = (table.source + place, table.tail)
-        gather, at = None, 0
-        if self._batches is not None and not returned and table.fits_columns and rows.end - rows.at <= LARGE_ROW:
+        if self._batches is not None and not returned and table.fits_columns and end - at <= LARGE_ROW:
             assert table.decoder is not None
-            gather, at = table.decoder.gather(rows.what, rows.data, rows.at)
-        if gather is None:
-            self.flush(batch)
-            self._write(rows, transaction, source, [] if returned else batch.lines, batch)
-            return
-        first, end = rows.at, rows.end
-        # Whatever else came with it is not kept.
-        own = rows._replace(data=rows.data[first:end], text=rows.text[first:end], at=0, end=end - first)
-        self._waiting.append(WaitingRows(own, at - first, gather, transaction, place, source))
-        self._waiting_bytes += own.end
-        if len(self._waiting) >= MOST_WAITING or self._waiting_bytes >= MOST_WAITING_BYTES:
-            self._gather(batch)
+            gather, first = table.decoder.gather(what, data, at)
+            if gather is not None:
+                # Whatever else came with them is not kept.
+                own = table, what, data[at:end], text[at:end], first - at, gather, transaction, place, number
+                self._waiting.append(own)
+                self._waiting_bytes += end - at
+                if self._waiting_bytes >= MOST_WAITING_BYTES or len(self._waiting) >= MOST_WAITING:
+                    self._gather(batch)
+                return
+        self.flush(batch)
+        self._write(rows, transaction, place, [] if returned else batch.lines, batch)
 
     def flush(self, batch: LogBatch) -> None:
         """Writes the rows that wait, and the batch of columns that they belong to. Raises SourceError."""
@@ -180,24 +163,25 @@ class TableMaps:
         if self._batches.add(waiting):
             return
         batch.lines += self._batches.take()
-        for rows, _, _, transaction, _, source in waiting:
+        for table, what, data, text, _, _, transaction, place, number in waiting:
+            rows = MappedRows(table, what, data, text, 0, len(data), number)
             # An earlier one of them may have its table set aside.
-            if self._tables.tables.captures(rows.table.binding):
-                self._write(rows, transaction, source, batch.lines, batch)
-            elif rows.number in self._unfit:
+            if self._tables.tables.captures(table.binding):
+                self._write(rows, transaction, place, batch.lines, batch)
+            elif number in self._unfit:
                 self._look_for_more(rows, batch)
 
     def _write(
         self,
         rows: MappedRows,
         transaction: OpenTransaction,
-        source: tuple[str, str],
+        place: str,
         lines: list[bytes],
         batch: LogBatch,
     ) -> None:
         table, what, data, text, at, end, number = rows
         try:
-            transaction.rows(table, what, data, text, at, end, source, lines, batch)
+            transaction.rows(table, what, data, text, at, end, place, lines, batch)
         except (BadValues, LacksKey) as error:
             self._tables.set_aside(table.binding, error, batch)
             if isinstance(error, BadValues):

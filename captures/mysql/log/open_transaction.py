@@ -77,11 +77,14 @@ class OpenTransaction:
         text: ByteText,
         at: int,
         end: int,
-        source: tuple[str, str],
+        place: str,
         lines: list[bytes],
         batch: LogBatch,
     ) -> None:
-        """Writes an event's rows to ``lines``. ``source`` is as of ``RowDecoder.decode``. Raises SourceError."""
+        """Writes an event's rows to ``lines``. ``place`` is ``file:offset:`` of ``_meta.source.cursor``.
+
+        Raises SourceError.
+        """
         if table.decoder is None:
             self._unknown(table, batch)
             return
@@ -89,7 +92,7 @@ class OpenTransaction:
         row = self.row
         before = len(lines)
         try:
-            after = table.decoder.decode(what, data, text, at, end, source, row or 0, sink)
+            after = table.decoder.decode(what, data, text, at, end, self._source(table, place), row or 0, sink)
             if table.as_of:
                 b"".join(lines[before:]).decode()
         except (SourceError, UnicodeDecodeError):
@@ -112,6 +115,11 @@ class OpenTransaction:
         batch.tell(RowsAffected(table.binding, UNKNOWN_ROWS.cause()))
         if table.touched is not None:
             table.touched.truncate()
+
+    def _source(self, table: LoggedTable, place: str) -> tuple[str, str]:
+        """As of ``RowDecoder.decode``."""
+        txid = f'","txid":"{self.gtid}"}}' if self.gtid else '"}'
+        return f'{{"ts_ms":{self.milliseconds},{table.origin},"cursor":"{place}', txid
 
     def pass_over(self) -> None:
         """Skips an event's rows, of a table that is not captured.
@@ -136,7 +144,7 @@ class OpenTransaction:
         if table.touched is not None:
             table.touched.truncate()
         if becomes is Truncation.EMIT:
-            source = f"{table.source}{place}0{table.tail}".encode("latin-1")
+            source = "0".join(self._source(table, place)).encode("latin-1")
             batch.lines.append(without_columns(opening(table.binding, "t").encode() + source))
         elif becomes is Truncation.BACKFILL:
             batch.lines += emptied(table.binding)
@@ -158,8 +166,6 @@ class OpenTransaction:
         if self._current is None:
             self._current = Transaction(self.gtid, self._tracked)
         table.transaction = self._number
-        table.source = f'{{"ts_ms":{self.milliseconds},{table.origin},"cursor":"'
-        table.tail = f'","txid":"{self.gtid}"}}' if self.gtid else '"}'
         table.touched = None
         if table.binding in self._tracked:
             table.touched = self._current.touched.setdefault(table.binding, TouchedKeys())

@@ -51,10 +51,8 @@ class LoggedTable:
     rekeyed: bool = False
     as_of: int = 0
     lines_left: int = 0
-    # Of the present transaction: its number, the beginning and end of `source`, and where its keys are recorded.
+    # Of the present transaction: its number, and where its keys are recorded.
     transaction: int = -1
-    source: str = ""
-    tail: str = ""
     touched: TouchedKeys | None = None
     incomplete: list[Key] = field(default_factory=list)
 
