@@ -9,6 +9,7 @@ from tidemark.captures.mysql.rows import table_map
 from tidemark.captures.mysql.rows.table_map import LoggedColumn
 from tidemark.captures.mysql.terms.columns import Column
 from tidemark.captures.mysql.values.types import Form, hashable, set_text
+from tidemark.captures.rows.cells import Cell
 from tidemark.captures.rows.hashes import hashed
 
 if TYPE_CHECKING:
@@ -42,8 +43,9 @@ def hash_value(reader: ValueReader, logged: LoggedColumn, column: Column, of: Fo
     elif of is Form.BOOLEAN:
         text = f"{{{v}:d}}"
     reader.names[f"hashed{place}"] = hashed(column.salt)
-    reader.prepare.append(f'h{place} = hashed{place}(f"{text}")')
-    reader.json, reader.mark = f"{{h{place}}}", ""
+    reader.prepare.append(f'h{place} = hashed{place}(f"{text}")[1:-1]')
+    reader.json, reader.mark = f"{{h{place}}}", '"'
+    reader.cell, reader.of, reader.raw = "", Cell.TEXT, False
 
 
 def labels_of(column: Column) -> tuple[str, ...]:

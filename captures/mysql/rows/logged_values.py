@@ -138,7 +138,6 @@ def value_reader(
         reader.cell, reader.of, reader.raw = "", Cell.TEXT, False
     if described.salt:
         hash_value(reader, logged, described, wanted, place)
-        reader.cell, reader.of, reader.raw = f"h{place}[1:-1]", Cell.TEXT, False
     if key is not None:
         kind = key_form(key)
         if kind is None:

@@ -214,7 +214,7 @@ class Image:
 
     def _all_cells(self) -> str:
         """Source of the cells."""
-        return "".join(f"c{place}, " if place in self.readers else "None, " for place in self.table.emitted)
+        return "".join(f"a{place}, " if place in self.readers else "None, " for place in self.table.emitted)
 
     def _members_and_key(self, function: Generated) -> str:
         """Source of all members, and of the key, which are put together."""
@@ -259,7 +259,7 @@ class Image:
 
         Args:
             members: It makes members and keys.
-            cells: It makes cells, too: ``c3`` of column 3.
+            cells: It makes cells, too: ``a3`` of column 3.
         """
         function, table = Generated(self.table), self.table
         function.add(f"def {name}(data, text, at):")
@@ -272,7 +272,7 @@ class Image:
             if in_document and members:
                 absent.append(f'm{place} = f"{literal(table.label(place) + "null")}"')
             if in_document and cells:
-                absent.append(f"c{place} = None")
+                absent.append(f"a{place} = None")
             if in_key and members:
                 absent.append(f"k{place} = None")
             function.add(f"    if nulls & {1 << bit}:", place)
@@ -285,7 +285,7 @@ class Image:
             for line in reader.prepare if members or not reader.raw else ():
                 function.add(indent + line, place)
             if in_document and cells:
-                function.add(f"{indent}c{place} = {reader.expression}", place)
+                function.add(f"{indent}a{place} = {reader.expression}", place)
             if not members:
                 continue
             if in_document and raw_json and table.logged[place].type == JSON:

@@ -10,23 +10,15 @@ from typing import Any
 import orjson
 import pytest
 
+from tests.captures.committed_events import Events, alike, committed
 from tests.captures.log_reader import BATCH
 from tests.captures.postgres.log_reading import capturing
 from tests.captures.source_tables import end_of_log
-from tests.runtime.logged_events import events
 from tests.servers.postgres import Database
 from tidemark.captures.contract.wakeup import Wakeup
 from tidemark.captures.rows import gathered_columns
 from tidemark.protocol.batches import ARROW, HEAD
-from tidemark.protocol.changelog import ChangeLog
-from tidemark.protocol.changelog.models import QUARANTINE
-from tidemark.protocol.codec import split_captured
 from tidemark.protocol.environment import BATCHES
-from tidemark.runtime.changelog.documents.column_parts import column_parts
-from tidemark.runtime.changelog.writer import LogWriter
-from tidemark.runtime.sessions.output_cutter import ColumnBatch, OutputCutter
-
-Events = list[dict[str, Any]]
 
 
 class BothWays:
@@ -79,9 +71,7 @@ class BothWays:
         _number_transactions(of_lines)
         _number_transactions(of_columns)
         for one, other in zip(of_lines, of_columns, strict=True):
-            assert len(one) == len(other)
-            differ = [_difference(*pair) for pair in zip(one, other, strict=True)]
-            assert not any(differ), next(filter(None, differ))
+            alike(one, other)
         return of_lines
 
     def _committed(self, offered: str, end: int, limit: int, *, breaks: bool = False) -> list[Events]:
@@ -104,31 +94,6 @@ class BothWays:
         return committed(self._folder / (offered or "lines"), output, schemas)
 
 
-def committed(folder: Path, output: Sequence[bytes], schemas: Sequence[tuple[Any, Sequence[str]]]) -> list[Events]:
-    """The events of a new change log of what a connector wrote, by table."""
-    names = [f"public/t{number}" for number in range(len(schemas))]
-    with LogWriter.open(folder, "test") as log:
-        bound = [log.bind(name, *schema) for name, schema in zip(names, schemas, strict=True)]
-        batch = log.begin()
-        for found in OutputCutter(batches=True).cut(b"".join(output)):
-            if isinstance(found, ColumnBatch):
-                parts = column_parts(found.line, found.body, batch.next_offset)
-                of = [bound[part.binding] for part in found.line.parts]
-                batch.add_columns(list(zip(of, parts, strict=True)), found.line.events)
-                continue
-            for line in found:
-                if (cut := split_captured(line)) is not None:
-                    batch.add(bound[cut[0]], [cut[1]])
-                    continue
-                said = orjson.loads(line)["sourcedSchema"]
-                number = said["binding"]
-                bound[number] = log.bind(names[number], said["documentSchema"], schemas[number][1])
-        log.commit(batch, {}, 1)
-    read = ChangeLog(folder)
-    kept_apart = list(events(read, QUARANTINE))
-    return [list(events(read, name)) for name in names] + [kept_apart]
-
-
 def _number_transactions(tables: Sequence[Events]) -> None:
     """Puts numbers in the place of the first part of ``loc``: where a stream stood before a transaction.
 
@@ -140,9 +105,3 @@ def _number_transactions(tables: Sequence[Events]) -> None:
     for event in placed:
         _, *rest = stood[event["_offset"]]
         event["_loc"] = [numbers[stood[event["_offset"]][0]], *rest]
-
-
-def _difference(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
-    """What differs, by what Python shows: 0.0 is not -0.0, and NaN is NaN."""
-    assert one.keys() == other.keys()
-    return [f"{name}: {one[name]!r}, {other[name]!r}" for name in one if repr(one[name]) != repr(other[name])]
