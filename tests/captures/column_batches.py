@@ -119,7 +119,7 @@ class Batches:
         lines = {}
         for row, said in zip(rows, further, strict=True):
             n, op, ts_ms, loc, txid, before, unchanged = said
-            meta = {"op": op, "source": {"ts_ms": ts_ms, "loc": json.loads(loc), "txid": int(txid)}}
+            meta = {"op": op, "source": _source(ts_ms, json.loads(loc), txid)}
             if before is not None:
                 meta["before"] = json.loads(before)
             missing = json.loads(unchanged or "[]")
@@ -146,6 +146,13 @@ class Batches:
         more = [column.to_pylist() for column in found.columns[len(columns) :]]
         names = [column.in_source for column in columns]
         return names, list(zip(*values, strict=True)), list(zip(*more, strict=True))
+
+
+def _source(ts_ms: int, place: Any, txid: str | None) -> dict[str, Any]:
+    """As documents have it: PostgreSQL's ids are numbers, MySQL's are texts, or there are none."""
+    named = {"cursor": place} if isinstance(place, str) else {"loc": place}
+    known = {} if txid is None else {"txid": int(txid) if txid.isdigit() else txid}
+    return {"ts_ms": ts_ms, **named, **known}
 
 
 OF_LOG = ("n", "op", "ts_ms", "loc", "txid", "before", "unchanged")

@@ -63,6 +63,36 @@ def test_a_capture_that_was_killed_goes_on_with_what_is_left(binlog_database: Da
         assert len(second.documents) == 1000
 
 
+def test_changes_come_as_columns_once_each_over_kills(binlog_database: Database) -> None:
+    run(binlog_database, USERS, FILL)
+    config, bound = binlog_database.config(), bindings(f"{binlog_database.name}.users")
+    with session(config, bound, env=OFFERED, command=COMMAND) as first:
+        first.until(Session.done)
+    state, of_log, sessions = first.state, 0, 0
+    changes: list[dict[str, Any]] = []
+    # While nothing captures: how many there are at once is else a matter of how busy the machine is.
+    run(
+        binlog_database,
+        *(f"UPDATE users SET name = repeat('{number}', 700)" for number in range(5)),
+        "INSERT INTO users SELECT 1000 + seq, 'more' FROM seq_1_to_500",
+        "UPDATE users SET id = -id WHERE id > 1000",
+        "DELETE FROM users WHERE id < 0",
+        "UPDATE users SET name = 'single' WHERE id = 7",
+    )
+    while len(changes) < 7001:
+        with session(config, bound, state, env=OFFERED, command=COMMAND) as capture:
+            # Killed after the first ones that are whole: the next session goes on behind them.
+            capture.until(lambda c: c.documents)
+            changes += [doc for _, doc in capture.documents]
+            state, of_log, sessions = capture.state, of_log + capture.batches.of_log, sessions + 1
+    ops = [doc["_meta"]["op"] for doc in changes]
+    assert ops == [*"u" * 5000, *"c" * 500, *"dc" * 500, *"d" * 500, "u"]
+    places = [doc["_meta"]["source"]["cursor"].split(":") for doc in changes]
+    ordered = [(file, int(offset), int(row)) for file, offset, row in places]
+    assert ordered == sorted(set(ordered)) and of_log >= 7000 and sessions > 1
+    assert [doc["_meta"]["before"]["name"] for doc in changes[1000:2000]] == ["0" * 700] * 1000
+
+
 def test_columns_that_come_and_go_during_the_scan(binlog_database: Database) -> None:
     database = binlog_database
     run(database, USERS, FILL)

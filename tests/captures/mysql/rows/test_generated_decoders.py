@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tidemark.captures.mysql.rows import table_map
+from tidemark.captures.mysql.rows.cell_loops import rows_cells, updates_cells
 from tidemark.captures.mysql.rows.chunk_decoder import compile_chunk_decoder
 from tidemark.captures.mysql.rows.row_images import DecodedTable, Image
 from tidemark.captures.mysql.rows.row_loops import rows_loop, updates_loop
@@ -53,6 +54,9 @@ def generated() -> str:
         "Updates with all columns": updates_loop(image, "", lambda *_: 0),
         "An image with all columns, any of which may be NULL": image.read,
         "The same, column by column: for rows that lack columns, and partial JSON": image.parts,
+        "Inserts and deletes with all columns, for columns of Arrow": rows_cells(image),
+        "Updates with all columns, for columns of Arrow": updates_cells(image, image),
+        "An image with all columns, any of which may be NULL, for columns of Arrow": image.cells,
         "Rows of a chunk": compile_chunk_decoder(COLUMNS, ["id"]),
     }
     parts = [f"The decoders of\n\n{TABLE}\n"]
