@@ -23,6 +23,9 @@ from tidemark.captures.rows.cells import Cell
 
 Texts = Sequence[str | None]
 
+BATCH_BYTES = 256 * 1024
+"""Bytes of a record batch, approximately: larger ones take longer to write, for their memory is new each time."""
+
 
 @dataclass(frozen=True, slots=True)
 class LogMeta:
@@ -52,12 +55,19 @@ class LogPart:
 
     def __init__(self, columns: Sequence[Cell]) -> None:
         self._of = tuple(columns)
-        self._columns = [_NumberColumn(of) if of in _CODES else _TextColumn(of) for of in columns]
+        self._count = 0
+        self._stream = io.BytesIO()
+        self._writer = StreamWriter.from_writable(self._stream)
+        self._begin()
+
+    def _begin(self) -> None:
+        """Begins a record batch."""
+        self._columns = [_NumberColumn(of) if of in _CODES else _TextColumn(of) for of in self._of]
         self._n, self._op, self._ts_ms = array("I"), list[str](), array("q")
         self._loc, self._txid, self._before, self._unchanged = (_TextColumn(Cell.TEXT) for _ in range(4))
 
     def __len__(self) -> int:
-        return len(self._n)
+        return self._count
 
     def add(self, columns: Sequence[Sequence[Any]], meta: LogMeta) -> None:
         """Adds events, one at least."""
@@ -73,10 +83,20 @@ class LogPart:
                 column.add_nulls(len(meta.n))
             else:
                 column.add(texts)
+        self._count += len(meta.n)
+        if self._before.size + sum(column.size for column in self._columns) >= BATCH_BYTES:
+            self._write()
 
     def stream(self) -> bytes:
-        """The Arrow IPC stream of all events."""
-        count = len(self)
+        """The Arrow IPC stream of all events. No more can be added."""
+        if self._n:
+            self._write()
+        self._writer.close()
+        return self._stream.getvalue()
+
+    def _write(self) -> None:
+        """Writes what was gathered as a record batch."""
+        count = len(self._n)
         letters = [None, array("i", range(count + 1)), "".join(self._op).encode()]
         children = [
             *(column.array() for column in self._columns),
@@ -94,10 +114,8 @@ class LogPart:
             validation_level="none",
             move=True,
         )
-        stream = io.BytesIO()
-        with StreamWriter.from_writable(stream) as writer:
-            writer.write_array(rows)
-        return stream.getvalue()
+        self._writer.write_array(rows)
+        self._begin()
 
 
 class _Validity:
@@ -132,6 +150,11 @@ class _TextColumn:
         self._data: list[bytes] = []
         self._validity = _Validity()
 
+    @property
+    def size(self) -> int:
+        """Bytes of the values."""
+        return self._ends[-1]
+
     def add(self, values: Texts) -> None:
         try:
             self._add(values)  # type: ignore[arg-type]
@@ -164,6 +187,11 @@ class _NumberColumn:
         self._of = of
         self._values: array[Any] = array(_CODES[of])
         self._validity = _Validity()
+
+    @property
+    def size(self) -> int:
+        """Bytes of the values."""
+        return len(self._values) * self._values.itemsize
 
     def add(self, values: Sequence[Any]) -> None:
         try:
