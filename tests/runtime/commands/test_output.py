@@ -121,6 +121,55 @@ def test_names_are_whole_where_no_terminal_limits_them(folder: CaptureFolder) ->
         assert f"public.{long} " in folder.run(command, "capture.yaml").stdout
 
 
+NAME = "public.customer_addresses_of_last_year"
+WAITS = f"a range of {NAME} that others read"
+STATUS = {
+    "rows_done": 1_234_567_890,
+    "rows_estimated": 2_345_678_901,
+    "seconds_left": 45_000.0,
+    "state": "waiting",
+    "waits_for": WAITS,
+}
+PLAN = {
+    "scan": "key",
+    "key": ["customer_id", "address_id", "valid_from"],
+    "ranges": 12,
+    "rows_estimated": 1_234_567_890,
+    "bytes_estimated": 34_567_000_000,
+    "rows_per_second": 27_434.0,
+}
+SHOWN = {
+    "status": [NAME, "1,234,567,890", "2,345,678,901", "12 h 30 min", f"waiting for {WAITS}"],
+    "plan": [NAME, "customer_id, address_id, valid_from", "1,234,567,890", "34.6 GB", "27,434", "12 h 30 min"],
+}
+
+
+@pytest.mark.parametrize("command", ["status", "plan"])
+def test_terminals_show_whole_names_and_figures(folder: CaptureFolder, command: str) -> None:
+    status, plan = (
+        {"stderr": json.dumps({"level": "info", "message": "", "eventType": kind, "fields": fields})}
+        for kind, fields in (
+            ("connectorStatus", {"tables": {NAME: STATUS}}),
+            ("backfillPlan", {"readers": 1, "tables": {NAME: PLAN}}),
+        )
+    )
+    session = [OPENED, {"rows": {"first": 1, "count": 1}}, {"checkpoint": {}}, {"await": 1}, status]
+    answer = {"message": {"validated": {"bindings": [{"resourcePath": NAME.split(".")}]}}}
+    folder.script(session, tables=[{"name": NAME.replace(".", "/")}], validate=[plan, answer])
+    if command == "status":
+        assert folder.run("capture", "capture.yaml", "--until-caught-up").returncode == 0
+    for columns in (40, 80, 100):
+        terminal = {"FORCE_COLOR": "1", "COLUMNS": str(columns)}
+        done = folder.run(command, "capture.yaml", environment=terminal)
+        _, _, table = re.sub("\x1b\\[[0-9;]*m", "", f"\n{done.stdout}").partition("\ntable")
+        shown = table.partition("\n\n")[0].splitlines()
+        assert len(shown) > 3 and max(map(len, shown)) <= columns, shown
+        # What is longer than a line is broken, and nothing else is between its parts.
+        for text in SHOWN[command]:
+            assert "".join(text.split()) in "".join("".join(shown).split()), (text, shown)
+            assert len(text) > columns - 2 or any(text in line for line in shown), (text, shown)
+
+
 def test_progress_off_a_terminal_is_bounded() -> None:
     stream = io.StringIO()
     figures = Figures()
