@@ -198,7 +198,7 @@ def consumers(log: LogArgument, remove: RemoveOption = None, json: JsonOption = 
     """
     from tidemark.protocol.changelog.consumers import consumers as registered
     from tidemark.protocol.changelog.consumers import forget
-    from tidemark.runtime.upkeep.log_consumers import consumer_lags
+    from tidemark.runtime.progress.log_consumers import consumer_lags
 
     found = open_log(log)
     if remove is not None:

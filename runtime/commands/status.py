@@ -23,6 +23,7 @@ from tidemark.runtime.status.report import place_of, report_of
 from tidemark.runtime.status.words import (
     backfill_in_words,
     behind_in_words,
+    consumer_in_words,
     lag_in_words,
     limit_in_words,
     verified_in_words,
@@ -41,9 +42,10 @@ def status(path: StatusArgument, json: JsonOption = False) -> None:
     """Show the state of the capture, and what its change log holds.
 
     Whether it runs, how long the source has been unreachable, its last error, its last commit with data, its lag, the
-    log that the source retains for it, the progress of each table, the tables that are read again with the reason and
-    the cost, those set aside by the capture or by 'tidemark materialize', and how far Spark's tables are behind. If the
-    capture does not run, the source is asked what it retains. With a folder: of each capture file in it.
+    log that the source retains for it, where the change log begins, how far its consumers are, the progress of each
+    table, the tables that are read again with the reason and the cost, those set aside by the capture or by 'tidemark
+    materialize', and how far Spark's tables are behind. If the capture does not run, the source is asked what it
+    retains. With a folder: of each capture file in it.
 
     Exit status: 0 all is well, or the capture has ended as caught up; 1 somebody is needed; 3 it does not run.
     """
@@ -94,7 +96,10 @@ def _lines(report: dict[str, Any], life: Liveness, now: datetime) -> Iterator[st
         yield "data     nothing was committed yet"
     else:
         yield f"data     commit {data['commit']}, {duration(data['age_seconds'])} ago"
-        yield f"events   {report['events']:,}"
+        kept = f", kept from offset {report['first_offset']:,} on" if report["first_offset"] else ""
+        yield f"events   {report['events']:,}{kept}"
+    for name, one in report["consumers"].items():
+        yield f"consumer {name}: {consumer_in_words(one, now)}"
 
 
 def _source(retained: dict[str, Any]) -> Iterator[str]:

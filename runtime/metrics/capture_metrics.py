@@ -7,6 +7,7 @@ import time
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
 from importlib.metadata import version
 from typing import Any
 
@@ -21,6 +22,7 @@ from tidemark.runtime.metrics import names
 from tidemark.runtime.metrics.families import Samples, counter, gauge, info
 from tidemark.runtime.progress.display import Display, Passing, severity
 from tidemark.runtime.progress.liveness import liveness
+from tidemark.runtime.progress.log_consumers import KeptAndRead
 
 
 class CaptureMetrics(Passing, Collector):
@@ -31,6 +33,7 @@ class CaptureMetrics(Passing, Collector):
         display: The other display.
         report: What the capture's status file says now.
         verified: What the last verification of each table has found.
+        kept: What the log keeps, and who reads it; None while that is unknown.
     """
 
     def __init__(
@@ -39,9 +42,11 @@ class CaptureMetrics(Passing, Collector):
         display: Display,
         report: Callable[[], dict[str, Any]],
         verified: Callable[[], dict[str, Verified]] = dict,
+        kept: Callable[[], KeptAndRead | None] = lambda: None,
     ) -> None:
         super().__init__(display)
         self._verified = verified
+        self._kept = kept
         self._capture = capture
         self._report = report
         self._lock = threading.Lock()
@@ -101,6 +106,7 @@ class CaptureMetrics(Passing, Collector):
         yield info(names.CAPTURE, capture=self._capture, version=version("tidemark"))
         yield from _of_report(self._report())
         yield from _of_verified(self._verified())
+        yield from _of_log(self._kept())
         with self._lock:
             counted = [(names.EVENTS, dict(self._events)), (names.BYTES, dict(self._bytes))]
             errors, retries, commits = dict(self._errors), self._retries, self._commits
@@ -154,6 +160,20 @@ def _of_verified(found: dict[str, Verified]) -> Iterator[Family]:
         if one.different_in_spark is not None
     ]
     yield gauge(names.VERIFIED_DIFFERENT, different)
+
+
+def _of_log(kept: KeptAndRead | None) -> Iterator[Family]:
+    now = time.time()
+    yield gauge(names.LOG_START, _one(None if kept is None else kept.first_offset))
+    consumers = [] if kept is None else kept.consumers
+    yield gauge(names.CONSUMER_BEHIND, [((one.name,), float(one.behind)) for one in consumers])
+    waits = [((one.name,), 0.0 if one.since is None else _age(one.since, now)) for one in consumers]
+    yield gauge(names.CONSUMER_BEHIND_SECONDS, waits)
+    yield gauge(names.CONSUMER_UNSEEN, [((one.name,), _age(one.seen, now)) for one in consumers])
+
+
+def _age(moment: datetime, now: float) -> float:
+    return max(0.0, now - moment.timestamp())
 
 
 def _one(value: float | None) -> Samples:

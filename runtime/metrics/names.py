@@ -105,6 +105,23 @@ RETRIES = Metric("tidemark_connector_retries", "counter", "How often the connect
 ERRORS = Metric("tidemark_errors", "counter", "Errors and warnings with a code (docs/errors.md)", ("code",))
 UNRESOLVED = Metric("tidemark_unresolved_error", "gauge", "1 for the code of an error that is not resolved", ("code",))
 
+LOG_START = Metric("tidemark_log_first_offset", "gauge", "The offset of the first event that the log keeps")
+CONSUMER_BEHIND = Metric(
+    "tidemark_consumer_behind_events",
+    "gauge",
+    "Events of the log, of all its tables, since the position of a consumer; 0 if it lacks none",
+    ("consumer",),
+)
+CONSUMER_BEHIND_SECONDS = Metric(
+    "tidemark_consumer_behind_seconds",
+    "gauge",
+    "The age of the oldest event that a consumer lacks; 0 if it lacks none",
+    ("consumer",),
+)
+CONSUMER_UNSEEN = Metric(
+    "tidemark_consumer_unseen_seconds", "gauge", "For how long a consumer has not said where it is", ("consumer",)
+)
+
 _KEPT = ("table", "kind")
 
 MATERIALIZE = Metric(
@@ -160,6 +177,8 @@ METRICS = (
     *(EVENTS, BYTES, COMMITS, COMMIT_SECONDS, LAST_COMMIT),
     *(BACKFILL_ROWS, BACKFILL_ESTIMATE, BACKFILL_DONE, BACKFILL_LEFT),
     *(TABLE_STATE, BAD_VALUES, RETRIES, ERRORS, UNRESOLVED),
+    *(VERIFIED, VERIFIED_DIFFERENT),
+    *(LOG_START, CONSUMER_BEHIND, CONSUMER_BEHIND_SECONDS, CONSUMER_UNSEEN),
 )
 
 COMMIT_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)

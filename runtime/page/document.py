@@ -154,7 +154,7 @@ class CaptureDocument(Document):
             "tables": tables_json(known.rows, view.wanted),
             "rereads": rereads_json(report, known.now),
             "spark": spark_json(report["spark"]),
-            "consumers": consumers_json(known.facts.consumers, known.now),
+            "consumers": consumers_json(report["consumers"], known.now),
             "errors": errors_json(self._errors.newest_first(), known.now),
             "log": f"{report['events']:,} events in {known.facts.log}" if known.facts.log else "",
         }
@@ -191,7 +191,7 @@ class MaterializeDocument(Document):
             "tables": None,
             "rereads": [],
             "spark": spark_json(report["spark"]),
-            "consumers": consumers_json(known.facts.consumers, known.now),
+            "consumers": consumers_json(report["consumers"], known.now),
             "errors": [],
             "log": f"{report['events']:,} events in {known.facts.log}" if known.facts.log else "",
         }

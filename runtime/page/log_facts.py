@@ -13,7 +13,6 @@ from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.errors import TidemarkError
 from tidemark.runtime.progress.status_file import read_status
 from tidemark.runtime.status.report import NOTHING_OF_LOG, of_log, place_of
-from tidemark.runtime.upkeep.log_consumers import ConsumerLag, consumer_lags
 
 EVERY_SECONDS = 2.0
 """So often at most."""
@@ -34,7 +33,6 @@ class Facts:
 
     Attributes:
         of_log: As ``of_log`` of the report.
-        consumers: Those that the log knows.
         said: The capture's last status, where it was asked for.
         mistake: In the capture file: code, message and remedy.
         log: Where the log is; empty while that is unknown.
@@ -42,7 +40,6 @@ class Facts:
     """
 
     of_log: dict[str, Any] = field(default_factory=lambda: dict(NOTHING_OF_LOG))
-    consumers: list[ConsumerLag] = field(default_factory=list)
     said: dict[str, Any] = field(default_factory=dict)
     mistake: dict[str, str] | None = None
     log: str = ""
@@ -98,10 +95,9 @@ class LogFacts:
                 self._every = EVERY_SECONDS if place.log.directory is not None else EVERY_SECONDS_OF_STORE
             return Facts(
                 of_log(place, self._log, datetime.now(UTC)),
-                consumer_lags(self._log),
                 (read_status(place.folder, self._log.store) or {}) if self._with_status else {},
                 place.mistake_as_json,
                 self._log.store.place,
             )
         except TidemarkError as error:
-            return Facts(before.of_log, before.consumers, before.said, before.mistake, before.log, str(error))
+            return Facts(before.of_log, before.said, before.mistake, before.log, str(error))

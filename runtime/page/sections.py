@@ -12,7 +12,6 @@ from tidemark.runtime.progress.quantities import duration
 from tidemark.runtime.progress.rereads import is_shown, rereads
 from tidemark.runtime.status.verdict import needs
 from tidemark.runtime.status.words import behind_in_words
-from tidemark.runtime.upkeep.log_consumers import ConsumerLag
 
 MOST_NEEDS = 20
 """Of which each is told. Thousands of tables may be set aside for the same reason."""
@@ -73,19 +72,23 @@ def _kept(name: str, one: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def consumers_json(consumers: Iterable[ConsumerLag], now: datetime) -> list[dict[str, Any]]:
+def consumers_json(consumers: dict[str, dict[str, Any]], now: datetime) -> list[dict[str, Any]]:
     """The consumers that the log knows, as ``tidemark log consumers`` lists them."""
     return [
         {
-            "name": one.name,
-            "position": f"{one.position:,}",
-            "behind": f"{one.behind:,}",
-            "waits": "" if one.since is None else duration((now - one.since).total_seconds()),
-            "seen": f"{duration((now - one.seen).total_seconds())} ago",
-            "lost": f"{one.lost:,} of them are not kept any more" if one.lost else "",
+            "name": name,
+            "position": f"{one['position']:,}",
+            "behind": f"{one['behind']:,}",
+            "waits": "" if one["since"] is None else _ago(one["since"], now),
+            "seen": f"{_ago(one['seen'], now)} ago",
+            "lost": f"{one['lost']:,} of them are not kept any more" if one["lost"] else "",
         }
-        for one in consumers
-    ][:MOST_ROWS]
+        for name, one in list(consumers.items())[:MOST_ROWS]
+    ]
+
+
+def _ago(time: str, now: datetime) -> str:
+    return duration((now - datetime.fromisoformat(time)).total_seconds())
 
 
 def errors_json(errors: Iterable[RecentError], now: datetime) -> list[dict[str, Any]]:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import cache, partial
 from pathlib import Path
 
 from tidemark.protocol.capture_file import CaptureFile, MetricsEntry
+from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.store import Store
+from tidemark.protocol.verification.files import Verified
+from tidemark.runtime.metrics.asked_rarely import AskedRarely
 from tidemark.runtime.metrics.capture_metrics import CaptureMetrics
 from tidemark.runtime.metrics.materialize_metrics import MaterializeMetrics
 from tidemark.runtime.metrics.server import MetricsServer, why_unready
@@ -17,9 +21,10 @@ from tidemark.runtime.page.log_facts import LogFacts
 from tidemark.runtime.page.recent_errors import RecentErrors
 from tidemark.runtime.page.site import page_routes
 from tidemark.runtime.progress.display import Display
+from tidemark.runtime.progress.log_consumers import KeptAndRead, kept_and_read
 from tidemark.runtime.progress.status_file import StatusFile
 from tidemark.runtime.status.spark_tables import SparkTables
-from tidemark.runtime.verification.results import KnownResults
+from tidemark.runtime.verification.results import results_of
 
 Serving = AbstractContextManager[int]
 """Serves while it is entered, and gives the port."""
@@ -37,7 +42,10 @@ def serve_capture(
     Raises:
         UsageError: As ``MetricsServer``.
     """
-    metrics = CaptureMetrics(capture, status, status.report, KnownResults(log))
+    opened = cache(partial(ChangeLog, log))  # At the first look that finds it: the capture may still have to make it.
+    verified = AskedRarely[dict[str, Verified]](partial(results_of, log), {})
+    kept = AskedRarely[KeptAndRead | None](lambda: kept_and_read(opened()), None)
+    metrics = CaptureMetrics(capture, status, status.report, verified, kept)
     errors = RecentErrors(metrics)
 
     def read() -> Reading:

@@ -19,6 +19,7 @@ from tidemark.protocol.store.local import DirectoryStore
 from tidemark.protocol.store.opening import opened
 from tidemark.protocol.verification.files import FOLDER, Verified
 from tidemark.runtime.progress.liveness import Liveness, liveness
+from tidemark.runtime.progress.log_consumers import kept_and_read
 from tidemark.runtime.progress.rereads import rereads
 from tidemark.runtime.progress.state_folder import StateFolder
 from tidemark.runtime.progress.status_file import read_status
@@ -35,6 +36,8 @@ NOTHING_OF_LOG: dict[str, Any] = {
     "age_seconds": None,
     "data": None,
     "events": 0,
+    "first_offset": 0,
+    "consumers": {},
     "spark_set_aside": {},
     "spark": {},
     "verified": {},
@@ -148,12 +151,13 @@ def of_status(said: JsonObject, life: Liveness, retained: Retained) -> dict[str,
 
 
 def of_log(place: Place, log: ChangeLog, now: datetime) -> dict[str, Any]:
-    """What the log holds, what Spark keeps of it, and which commands wait in the state folder.
+    """What the log holds, who reads it, what Spark keeps of it, and which commands wait in the state folder.
 
     Raises:
-        ChangeLogError: As ``ChangeLog``.
+        ChangeLogError: As ``ChangeLog`` and ``consumer_lags``.
     """
     summary = log.summary()
+    kept = kept_and_read(log)
     spark = {} if place.file is None else spark_tables(place.file, log, now)
     return {
         "commit": summary.number,
@@ -161,6 +165,8 @@ def of_log(place: Place, log: ChangeLog, now: datetime) -> dict[str, Any]:
         "age_seconds": round((now - summary.time).total_seconds(), 3),
         "data": _last_with_data(log, summary.next_offset, now),
         "events": summary.next_offset,
+        "first_offset": kept.first_offset,
+        "consumers": {one.name: one.as_json() for one in kept.consumers},
         "spark_set_aside": {name: one["set_aside"] for name, one in spark.items() if one["set_aside"]},
         "spark": spark,
         "verified": as_json(_verified(log.store)),

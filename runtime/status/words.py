@@ -42,6 +42,18 @@ def behind_in_words(table: dict[str, Any]) -> str:
     return f"{duration(behind)} behind the log" if behind else "has all of the log"
 
 
+def consumer_in_words(consumer: dict[str, Any], now: datetime) -> str:
+    """How far a consumer of the log is behind it, and when it said so."""
+    since, seen = time_of(consumer["since"]), time_of(consumer["seen"])
+    events = "1 event" if consumer["behind"] == 1 else f"{consumer['behind']:,} events"
+    words = f"{events} behind the log" if consumer["behind"] else "has all of the log"
+    if since is not None:
+        words += f" for {duration((now - since).total_seconds())}"
+    if consumer["lost"]:
+        words += f", {consumer['lost']:,} of them not kept any more"
+    return words if seen is None else f"{words}; seen {duration((now - seen).total_seconds())} ago"
+
+
 def backfill_in_words(figures: dict[str, Any]) -> tuple[str, str, str, str]:
     """Rows read, estimated rows, time left, and the state of one table's backfill."""
     if "rows_done" not in figures:

@@ -8,7 +8,7 @@ import signal
 import socket
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from typing import Any
 
@@ -26,6 +26,7 @@ from tidemark.protocol.store.local import DirectoryStore
 from tidemark.runtime.metrics import names
 from tidemark.runtime.metrics.capture_metrics import CaptureMetrics
 from tidemark.runtime.metrics.server import MetricsServer, why_unready
+from tidemark.runtime.progress.log_consumers import ConsumerLag, KeptAndRead
 from tidemark.runtime.progress.state_folder import StateFolder
 from tidemark.runtime.progress.status_file import StatusFile
 
@@ -130,6 +131,19 @@ def test_every_metric_is_there_with_its_labels(metrics: CaptureMetrics, status: 
     assert found["tidemark_connector_retries_total"] == {(): 1}
 
 
+def test_where_the_log_begins_and_who_reads_it(status: StatusFile) -> None:
+    ago = datetime.now(UTC) - timedelta(minutes=2)
+    behind, equal = ConsumerLag("nightly", 12, ago, 18, ago, 0), ConsumerLag(HOSTILE, 30, ago, 0, None, 0)
+    metrics = CaptureMetrics("shop", status, status.report, kept=lambda: KeptAndRead(10, [behind, equal]))
+    with serving(metrics, status) as server:
+        found = scraped(server.port)
+    assert found["tidemark_log_first_offset"] == {(): 10}
+    assert found["tidemark_consumer_behind_events"] == {("nightly",): 18, (HOSTILE,): 0}
+    waits, unseen = found["tidemark_consumer_behind_seconds"], found["tidemark_consumer_unseen_seconds"]
+    assert 120 <= waits["nightly",] < 180 and waits[HOSTILE,] == 0
+    assert all(120 <= seconds < 180 for seconds in unseen.values()) and len(unseen) == 2
+
+
 def test_what_is_unknown_and_what_is_gone_has_no_sample(metrics: CaptureMetrics, status: StatusFile) -> None:
     metrics.log(status_line(lag_seconds=None, retained_bytes=None))
     metrics.committed(commit(1, "public.t", 5, 2), 0.02)
@@ -231,6 +245,7 @@ def test_a_running_capture_is_scraped(folder: CaptureFolder) -> None:
     assert samples["tidemark_connector_retries_total"] == {(): 1}
     assert samples["tidemark_errors_total"] == {("TM-PG-001",): 1}
     assert "tidemark_unresolved_error" not in samples
+    assert samples["tidemark_log_first_offset"] == {(): 0}
     assert samples["tidemark_commit_seconds_count"][()] >= 1
 
 

@@ -20,7 +20,7 @@ from tidemark.protocol.store.local import DirectoryStore
 from tidemark.runtime.changelog.writer import LogWriter
 from tidemark.runtime.diagnosis.change_log import look_at_readers
 from tidemark.runtime.diagnosis.findings import Findings
-from tidemark.runtime.upkeep.log_consumers import consumer_lags
+from tidemark.runtime.progress.log_consumers import consumer_lags, kept_and_read
 
 
 @pytest.mark.drawn(1)
@@ -47,8 +47,14 @@ def test_one_that_registered_when_its_events_were_gone(tmp_path: Path) -> None:
         plain(log, 120)
         trim(log)
     register(store, "late", 10)
-    (lag,) = consumer_lags(ChangeLog(store))
-    assert (lag.behind, lag.lost) == (110, 90)
+    found = kept_and_read(ChangeLog(store))
+    (lag,) = found.consumers
+    assert (lag.behind, lag.lost, found.first_offset) == (110, 90, 100)
+    shown = run_to_its_end([*TIDEMARK, "status", str(tmp_path / "log")]).stdout
+    assert "\nevents   120, kept from offset 100 on\nconsumer late: 110 events behind the log for " in shown
+    assert ", 90 of them not kept any more; seen " in shown
+    told = json.loads(run_to_its_end([*TIDEMARK, "status", str(tmp_path / "log"), "--json"]).stdout)
+    assert (told["first_offset"], told["consumers"]) == (100, {"late": lag.as_json()})
 
 
 @pytest.mark.drawn(1)

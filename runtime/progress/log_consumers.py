@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.changelog.consumers import consumers
@@ -28,6 +29,34 @@ class ConsumerLag:
     behind: int
     since: datetime | None
     lost: int
+
+    def as_json(self) -> dict[str, Any]:
+        """All but its name, for programs."""
+        return {
+            "position": self.position,
+            "seen": self.seen.isoformat(),
+            "behind": self.behind,
+            "since": None if self.since is None else self.since.isoformat(),
+            "lost": self.lost,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class KeptAndRead:
+    """What a log keeps, and who reads it.
+
+    Attributes:
+        first_offset: Of the first event that is kept, or what it would be.
+        consumers: Those that the log knows, the one that is furthest behind first.
+    """
+
+    first_offset: int
+    consumers: list[ConsumerLag]
+
+
+def kept_and_read(log: ChangeLog) -> KeptAndRead:
+    """What a log keeps, and who reads it. Raises as ``consumer_lags``."""
+    return KeptAndRead(log.start(), consumer_lags(log))
 
 
 def consumer_lags(log: ChangeLog) -> list[ConsumerLag]:
