@@ -10,6 +10,7 @@ from tidemark.protocol.capture_file.values import STRICT, Seconds
 
 Happening = Literal[
     "backfill_done",
+    "generation_shown",
     "table_set_aside",
     "table_captured_again",
     "source_away",

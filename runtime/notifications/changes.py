@@ -57,6 +57,7 @@ class Changes:
 
     def __init__(self, before: dict[str, Any] | None, lag: float | None) -> None:
         self._states = _states(before or {})
+        self._generations: dict[str, int] = {}
         self._lag = lag
         self._late = False
         self._away = False
@@ -72,6 +73,11 @@ class Changes:
         if done := entered["done"]:
             rows = [{"table": name, "rows": tables[name]["rows_done"]} for name in done]
             yield Notification("backfill_done", f"the backfill of {_listed(done)} is done", {"tables": rows})
+        if shown := [name for name, number in _generations(tables).items() if number != self._generations.get(name)]:
+            self._generations |= _generations(tables)
+            numbers = [{"table": name, "generation": self._generations[name]} for name in shown]
+            text = f"a new generation of {_listed(shown)} is shown"
+            yield Notification("generation_shown", text, {"tables": numbers})
         if aside := entered["set_aside"]:
             why = [{"table": n, "error": tables[n]["error"] or "", "remedy": tables[n]["remedy"] or ""} for n in aside]
             text = f"nothing of {_listed(aside)} is captured: {why[0]['error']}"
@@ -108,6 +114,12 @@ def _states(report: dict[str, Any]) -> dict[str, str]:
     tables = report.get("tables")
     found = tables.items() if isinstance(tables, dict) else ()
     return {name: str(table["state"]) for name, table in found if isinstance(table, dict) and "state" in table}
+
+
+def _generations(tables: dict[str, dict[str, Any]]) -> dict[str, int]:
+    """The generations that became whole while the capture ran. That a table has a first one, its backfill tells."""
+    found = {name: table.get("generation") for name, table in tables.items()}
+    return {name: number for name, number in found.items() if number is not None and number > 1}
 
 
 def _listed(names: list[str]) -> str:

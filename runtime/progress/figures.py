@@ -44,11 +44,17 @@ class Rate:
 
 @dataclass(slots=True)
 class TableFigures:
-    """One table: its backfill, from the connector's status, and its events in the log since this process started."""
+    """One table: its backfill, from the connector's status, and what this process has committed of it.
+
+    Attributes:
+        events: How many.
+        generation: The number of its last generation that became whole, so that readers show it; None if none did.
+    """
 
     progress: TableProgress | None = None
     rate: Rate = field(default_factory=Rate)
     events: int = 0
+    generation: int | None = None
 
     @property
     def rows_per_second(self) -> float:
@@ -125,7 +131,13 @@ class Figures:
         self.events += commit.next_offset - commit.first_offset
         self.events_rate.note(self.events)
         for segment in commit.segments:
-            self.tables.setdefault(segment.collection.replace("/", "."), TableFigures()).events += segment.rows
+            self._of(segment.collection).events += segment.rows
+        for generation in commit.generations:
+            if generation.whole is not None:
+                self._of(generation.collection).generation = generation.number
+
+    def _of(self, collection: str) -> TableFigures:
+        return self.tables.setdefault(collection.replace("/", "."), TableFigures())
 
     def as_fields(self) -> dict[str, Any]:
         """The figures in the form of a progress line."""
@@ -133,6 +145,7 @@ class Figures:
             "tables": {
                 name: {
                     "events": table.events,
+                    "generation": table.generation,
                     **(table.progress.model_dump() if table.progress else {}),
                     "rows_per_second": round(table.rows_per_second, 1),
                     "seconds_left": None if table.seconds_left is None else round(table.seconds_left, 1),

@@ -40,6 +40,24 @@ def test_each_state_is_told_once_and_tables_together() -> None:
     assert [table["table"] for table in whole.more["tables"]] == ["t", "v"]
 
 
+def test_a_generation_is_told_when_it_is_shown() -> None:
+    def generations(**numbers: int | None) -> dict[str, Any]:
+        tables = {name: {"state": "scanning", "rows_done": 7, "generation": one} for name, one in numbers.items()}
+        return {**report(), "tables": tables}
+
+    changes = Changes(generations(t=5), None)
+    assert told(changes, generations(t=None, u=None, v=1)) == []  # The first is that of the backfill.
+    (shown,) = told(changes, generations(t=6, u=2, v=1))
+    assert (shown.event, shown.more["tables"]) == (
+        "generation_shown",
+        [{"table": "t", "generation": 6}, {"table": "u", "generation": 2}],
+    )
+    assert told(changes, generations(t=6, u=2, v=1)) == []
+    (shown,) = told(changes, generations(t=7, u=2, v=1))
+    assert shown.more["tables"] == [{"table": "t", "generation": 7}]
+    assert shown.text == "a new generation of t is shown"
+
+
 def test_a_moment_away_is_no_news() -> None:
     changes = Changes(report(t="done", u="set_aside"), None)
     assert told(changes, report(t="away", u="set_aside")) == []
