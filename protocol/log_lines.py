@@ -18,7 +18,8 @@ class RereadCause(BaseModel):
     """What happened to a table so that its rows are read again.
 
     Attributes:
-        name: What happened, in a word.
+        name: What happened, in a word, for programs.
+        words: The same for people; empty in the state of an earlier version.
         columns: The columns or partitions that it affects.
         at: The position in the source's log to which it had been read when this took effect.
         time: When that was, in ISO form.
@@ -27,6 +28,7 @@ class RereadCause(BaseModel):
     """
 
     name: str
+    words: str = ""
     columns: list[str] = []
     at: str
     time: str
@@ -37,7 +39,7 @@ class RereadCause(BaseModel):
     def text(self) -> str:
         """What happened, to what, and where in the log."""
         columns = f" ({', '.join(self.columns)})" if self.columns else ""
-        return f"{self.name}{columns} at {self.at}"
+        return f"{self.words or self.name}{columns} at {self.at}"
 
 
 class Reread(BaseModel):

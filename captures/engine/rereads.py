@@ -14,6 +14,7 @@ import logging
 from collections.abc import Sequence
 
 from tidemark.captures.contract.causes import LOST_POSITION, UNLIKE_BEFORE
+from tidemark.captures.contract.in_words import in_words
 from tidemark.captures.contract.source import Source
 from tidemark.captures.contract.table_changes import Cause, Consequence
 from tidemark.captures.contract.table_events import RowsAffected
@@ -112,7 +113,7 @@ class Rereads:
             self._put_off(backfill, causes, at)
             return
         backfill.reread = joined(before, causes, at)
-        logger.info("%s is read again: %s", table.name, ", ".join(cause.name for cause in causes))
+        logger.info("%s is read again: %s", table.name, "; ".join(in_words(cause.name) for cause in causes))
         if (before is not None and before.put_off and before.empties) or consequence is Consequence.EMPTIED:
             self._backfills.emptied.add(table.binding)
         else:
@@ -131,7 +132,7 @@ class Rereads:
 
     def _put_off(self, backfill: TableBackfill, causes: Sequence[Cause], at: str) -> None:
         backfill.reread = joined(backfill.reread, causes, at, put_off=True)
-        error = must_be_read(backfill.table.name, ", ".join(cause.name for cause in backfill.reread.causes))
+        error = must_be_read(backfill.table.name, "; ".join(in_words(cause.name) for cause in backfill.reread.causes))
         if backfill.table.key and all(cause.keys_stay for cause in causes):
             logger.warning("%s", error.message, extra={"code": error.code, "remedy": error.remedy})
         else:
@@ -179,7 +180,7 @@ class Rereads:
             if backfill.reread is None or not backfill.reread.put_off:
                 raise UsageError("TM-CAP-004", f"no reread of {backfill.table.name} is put off")
             if backfill.reread.empties or backfill.left_out:
-                causes = ", ".join(cause.name for cause in backfill.reread.causes)
+                causes = "; ".join(cause.words or cause.name for cause in backfill.reread.causes)
                 raise UsageError("TM-CAP-009", f"{backfill.table.name} must be read again: {causes}")
         for backfill in tables:
             backfill.reread = None

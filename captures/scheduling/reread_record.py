@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
+from tidemark.captures.contract.in_words import in_words
 from tidemark.captures.contract.table_changes import Cause, Consequence
 from tidemark.protocol.log_lines import Reread, RereadCause
 
@@ -26,6 +27,7 @@ def joined(before: Reread | None, causes: Iterable[Cause], at: str, *, put_off: 
             columns = list(dict.fromkeys([*same.columns, *columns]))
         known[cause.name] = RereadCause(
             name=cause.name,
+            words=in_words(cause.name),
             columns=columns,
             at=at,
             time=now,

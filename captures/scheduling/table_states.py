@@ -10,6 +10,7 @@ import shlex
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
+from tidemark.captures.contract.in_words import in_words
 from tidemark.captures.contract.source import OpenedTable
 from tidemark.protocol.error_codes import REGISTERED
 from tidemark.protocol.errors import SourceError
@@ -211,8 +212,9 @@ def opened_state(table: OpenedTable, stored: JsonObject | None, now: float, *, a
     kept = dict(stored or {})
     aside: JsonObject | None = kept.pop("aside", None)
     if aside is None and table.unfit is None:
-        what = "another table has its name, or it has another key"
-        return LeftOut(must_be_read(table.name, what), now, kept, returns=OnCommand(), passed=True)
+        return LeftOut(
+            must_be_read(table.name, in_words("made_again_or_key")), now, kept, returns=OnCommand(), passed=True
+        )
     if aside is None:
         assert table.unfit is not None
         return LeftOut(table.unfit, now + GRACE_SECONDS, kept, asked=True)

@@ -145,7 +145,7 @@ def _check_may_be_dropped(file: Path, wanted: list[str] | None) -> None:
     known = rereads(status.get("tables", {}))
     for name in wanted or known:
         if name in known and known[name].reread.put_off and not known[name].may_be_dropped:
-            causes = ", ".join(cause.name for cause in known[name].reread.causes)
+            causes = "; ".join(cause.words or cause.name for cause in known[name].reread.causes)
             raise UsageError("TM-CAP-009", f"{name} must be read again: {causes}")
 
 

@@ -9,6 +9,7 @@ import psycopg
 from msgspec.structs import replace
 
 from tidemark.captures.contract.errors import TableAway
+from tidemark.captures.contract.in_words import in_words
 from tidemark.captures.contract.table_changes import Consequence
 from tidemark.captures.postgres.catalog.columns import Table, recorded
 from tidemark.captures.postgres.catalog.table_record import Store
@@ -203,13 +204,13 @@ def away(failure: SourceError) -> TableAway:
 
 
 def tell(binding: PostgresBinding, changed: Difference) -> None:
-    """Logs a warning that names the changes and their consequence, unless there is none."""
-    what = []
+    """Logs a warning that says the changes and their consequence, unless there is none; their names are a field."""
+    names, what = [], []
     for change, columns in changed.found:
         if change.consequence > Consequence.NOTHING:
             more = [f"and {len(columns) - NAMED} more"] if len(columns) > NAMED else []
-            named = ", ".join([*columns[:NAMED], *more])
-            what.append(f"{change.name} ({named})" if named else change.name)
+            names.append(change.name)
+            what.append(in_words(change.name, ", ".join([*columns[:NAMED], *more])))
     if not what:
         return
     codes = [found.change.code for found in changed.found if found.change.code]
@@ -219,7 +220,7 @@ def tell(binding: PostgresBinding, changed: Difference) -> None:
     logger.warning(
         "%s was altered in a way that the log does not fully show: %s; consequence: %s",
         binding.name,
-        ", ".join(what),
+        "; ".join(what),
         follows.text,
-        extra={"code": codes[0]} if codes else {},
+        extra={"changes": names, **({"code": codes[0]} if codes else {})},
     )
