@@ -33,7 +33,8 @@ class MaterializeMetrics(Collector):
 
     Args:
         capture: The name of the capture.
-        tables: By table and kind: ``behind_seconds``, ``behind_events`` and ``set_aside``, as of now.
+        tables: By table and kind: ``behind_seconds``, ``behind_events``, ``bytes`` (None if unknown) and ``set_aside``,
+            as of now.
     """
 
     def __init__(self, capture: str, tables: Callable[[], Mapping[tuple[str, str], Mapping[str, Any]]]) -> None:
@@ -80,6 +81,8 @@ class MaterializeMetrics(Collector):
         tables = self._tables()
         yield gauge(names.BEHIND, [(table, one["behind_seconds"]) for table, one in tables.items()])
         yield gauge(names.BEHIND_EVENTS, [(table, one["behind_events"]) for table, one in tables.items()])
+        sizes = [(table, float(one["bytes"])) for table, one in tables.items() if one["bytes"] is not None]
+        yield gauge(names.TABLE_BYTES, sizes)
         yield gauge(names.SET_ASIDE, [(table, float(bool(one["set_aside"]))) for table, one in tables.items()])
         with self._lock:
             counts = [(metric, dict(self._counts[metric.name])) for metric in _COUNTED]

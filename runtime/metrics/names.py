@@ -142,6 +142,12 @@ BEHIND_EVENTS = Metric(
     "Events of the log, of all its tables, since the position of a kept table; 0 if it lacks none",
     _KEPT,
 )
+TABLE_BYTES = Metric(
+    "tidemark_spark_table_bytes",
+    "gauge",
+    "Bytes of the files that a kept table has after its last commit, without those that wait for a vacuum",
+    _KEPT,
+)
 SET_ASIDE = Metric("tidemark_spark_set_aside", "gauge", "1 if a kept table is set aside, else 0", _KEPT)
 APPLIED_EVENTS = Metric("tidemark_spark_events", "counter", "Events that this process applied to a kept table", _KEPT)
 APPLIED_PARTS = Metric(
@@ -168,7 +174,7 @@ SPARK_ERRORS = Metric(
 )
 
 MATERIALIZE_METRICS = (
-    *(MATERIALIZE, BEHIND, BEHIND_EVENTS, SET_ASIDE, APPLIED_EVENTS, APPLIED_PARTS),
+    *(MATERIALIZE, BEHIND, BEHIND_EVENTS, TABLE_BYTES, SET_ASIDE, APPLIED_EVENTS, APPLIED_PARTS),
     *(APPLY_SECONDS, APPLY_CPU_SECONDS, APPLY_READ, APPLY_WRITTEN, SPARK_ERRORS),
 )
 

@@ -12,7 +12,9 @@ from tidemark.protocol.errors import ChangeLogError
 
 
 def spark_tables(file: CaptureFile, log: ChangeLog, now: datetime) -> dict[str, dict[str, Any]]:
-    """By name and kind: the age of the oldest event that the table lacks, 0 if it lacks none, and why it is set aside.
+    """By name and kind: how far the table is behind the log, the size of its files, and why it is set aside.
+
+    The age of the oldest event that it lacks is 0 if it lacks none.
 
     As the last run of ``tidemark materialize`` has noted it.
     """
@@ -33,6 +35,7 @@ def spark_tables(file: CaptureFile, log: ChangeLog, now: datetime) -> dict[str, 
             "behind_seconds": 0.0 if since is None else round(max(0.0, (now - since).total_seconds()), 3),
             "complete_to": one.complete_to,
             "behind_events": 0 if since is None else log.end() - one.complete_to,
+            "bytes": one.size,
             "set_aside": None if aside is None else f"{aside.code}: {aside.message}",
             "remedy": None if aside is None else aside.remedy,
         }

@@ -46,6 +46,7 @@ class Ward:
         replaced: Bytes of files that the last fold replaced, and that were joined after it.
         removed: Bytes of files that its commits removed since the last vacuum.
         vacuumed: When that was, in this run or an earlier one; when it began to be kept where there was none.
+        size: Bytes of the table's files after its last commit, in this run or an earlier one; None if unknown.
     """
 
     target: Target
@@ -61,6 +62,7 @@ class Ward:
     cost: Cost = field(default_factory=Cost)
     replaced: int = 0
     removed: int = 0
+    size: int | None = None
     vacuumed: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     @property
@@ -148,6 +150,7 @@ class Care:
                 complete_to=ward.complete_to,
                 set_aside=kept or None,
                 removed=ward.removed,
+                size=ward.size,
                 vacuumed=ward.vacuumed,
             )
         is_same = self._commit == self._saved.commit
@@ -193,7 +196,7 @@ class Care:
             self.set_aside(ward, error)
             return
         if known and not rebuilt:
-            ward.removed, ward.vacuumed = known.removed, known.vacuumed or ward.vacuumed
+            ward.removed, ward.size, ward.vacuumed = known.removed, known.size, known.vacuumed or ward.vacuumed
         tried_again = rebuilt or target.table in self._settings.retry
         aside = known.set_aside if known else None
         # An error of the table itself would have shown when it was opened.

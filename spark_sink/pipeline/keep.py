@@ -200,8 +200,10 @@ class _Keeping:
                 self._commit(ward, part, outcome, outcome.cost.seconds)
         for ward, _ in planned:
             if ward.error is None:
+                assert ward.keeper is not None
                 try:
                     self._maintenance.after_commit(ward)
+                    ward.size = ward.keeper.table.size
                 except TidemarkError as error:
                     self._failed(ward, error)
             self._leave_time_for_old_files(ward)

@@ -68,12 +68,14 @@ class TableMemory(BaseModel):
             out because of it.
         set_aside: The error, if the table is set aside.
         removed: Bytes of files that left the table since its last vacuum. Runs may be short: none alone removes much.
+        size: Bytes of the files of its version after the last commit; None if that was before this was kept.
         vacuumed: The time of the last vacuum, or the time when this was first kept.
     """
 
     complete_to: int = 0
     set_aside: SetAside | None = None
     removed: int = 0
+    size: int | None = None
     vacuumed: datetime | None = None
 
 

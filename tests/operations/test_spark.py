@@ -66,6 +66,10 @@ def test_a_job_that_follows_the_log_serves_its_metrics(database: Database, tmp_p
         assert found["tidemark_spark_folds_total"] == {("current", "public.accounts", "task"): 1}
         for name in ("fold_seconds", "read_bytes", "written_bytes"):
             assert found[f"tidemark_spark_{name}_total"][accounts] > 0
+        wait_until(lambda: "tidemark_spark_table_bytes" in scraped(port), 60, "the size is remembered")
+        files = [file for file in (tmp_path / "lake").rglob("*.parquet") if "_delta_log" not in file.parts]
+        on_disk = sum(file.stat().st_size for file in files)
+        assert scraped(port)["tidemark_spark_table_bytes"] == {accounts: on_disk}
         assert ask(port, "/readyz")[0] == ask(port, "/healthz")[0] == 200
         with database.connect() as connection:
             connection.execute("UPDATE accounts SET name = name || '.'")

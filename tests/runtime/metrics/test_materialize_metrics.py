@@ -16,8 +16,13 @@ from tidemark.runtime.metrics.server import MetricsServer
 from tidemark.spark_sink.run.report import Applied, Cost, PlannedPart
 
 KEPT: dict[tuple[str, str], dict[str, Any]] = {
-    ("public.t", "current"): {"behind_seconds": 0.0, "behind_events": 0, "set_aside": None},
-    (HOSTILE, "history"): {"behind_seconds": 61.5, "behind_events": 7, "set_aside": "TM-SPK-006: others wrote to it"},
+    ("public.t", "current"): {"behind_seconds": 0.0, "behind_events": 0, "bytes": 4096, "set_aside": None},
+    (HOSTILE, "history"): {
+        "behind_seconds": 61.5,
+        "behind_events": 7,
+        "bytes": None,
+        "set_aside": "TM-SPK-006: others wrote to it",
+    },
 }
 
 
@@ -47,6 +52,7 @@ def test_every_metric_is_there_with_its_labels(port: int) -> None:
     assert found["tidemark_materialize_info"]
     assert found["tidemark_spark_behind_seconds"] == {t: 0, hostile: 61.5}
     assert found["tidemark_spark_behind_events"] == {t: 0, hostile: 7}
+    assert found["tidemark_spark_table_bytes"] == {t: 4096}
     assert found["tidemark_spark_set_aside"] == {t: 0, hostile: 1}
     assert found["tidemark_spark_events_total"] == {t: 111}
     assert found["tidemark_spark_folds_total"] == {(*t, "rewrite"): 1, (*t, "task"): 2}
