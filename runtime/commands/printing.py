@@ -86,26 +86,35 @@ def _print_stacked(
     from rich.text import Text
 
     room = console.width - len(GAP)
+    # Words of the last column that are too long for the end of a line have one of their own: only their heading counts.
+    ends = len(headings) - 1 if len(headings) - 1 not in numbers else None
     lines: list[list[int]] = []
     used = room
     for place, width in enumerate(widths[1:], start=1):
-        used += len(GAP) + width
+        least = cell_len(headings[place]) if place == ends else width
+        used += len(GAP) + least
         if used > room:
             lines.append([])
-            used = width
+            used = least
         lines[-1].append(place)
 
     def padded(row: list[str], place: int) -> str:
+        if place == ends:
+            return row[place]
         spaces = " " * (widths[place] - cell_len(row[place]))
         return f"{spaces}{row[place]}" if place in numbers else f"{row[place]}{spaces}"
 
     for row, style in [(headings, "bold"), *((row, "") for row in rows)]:
         console.print(Text(row[0], style, overflow="fold"))
         for places in lines:
-            if text := GAP.join(padded(row, place) for place in places).rstrip():
+            whole = GAP.join(padded(row, place) for place in places).rstrip()
+            if cell_len(whole) > room and places[-1] == ends:
+                shown = [GAP.join(padded(row, place) for place in places[:-1]).rstrip(), row[ends]]
+            else:
                 # Spaces before the number of a column that is alone would fill lines.
-                shown = text if len(places) > 1 else text.strip()
-                console.print(Padding(Text(shown, style, overflow="fold"), (0, 0, 0, len(GAP)), expand=False))
+                shown = [whole if len(places) > 1 else whole.strip()]
+            for text in filter(None, shown):
+                console.print(Padding(Text(text, style, overflow="fold"), (0, 0, 0, len(GAP)), expand=False))
 
 
 def tell_failure(failure: TidemarkError, exit_status: int, *, json: bool) -> None:
