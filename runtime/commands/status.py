@@ -100,6 +100,8 @@ def _lines(report: dict[str, Any], life: Liveness, now: datetime) -> Iterator[st
         yield f"events   {report['events']:,}{kept}"
     for name, one in report["consumers"].items():
         yield f"consumer {name}: {consumer_in_words(one, now)}"
+    if report["consumers_unknown"]:
+        yield f"consumer unknown: {report['consumers_unknown']}"
 
 
 def _source(retained: dict[str, Any]) -> Iterator[str]:

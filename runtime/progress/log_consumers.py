@@ -8,6 +8,7 @@ from typing import Any
 
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.changelog.consumers import consumers
+from tidemark.protocol.errors import ChangeLogError
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +49,21 @@ class KeptAndRead:
     Attributes:
         first_offset: Of the first event that is kept, or what it would be.
         consumers: Those that the log knows, the one that is furthest behind first.
+        unknown: Why they are not known, for people; empty if they are.
     """
 
     first_offset: int
     consumers: list[ConsumerLag]
+    unknown: str = ""
 
 
 def kept_and_read(log: ChangeLog) -> KeptAndRead:
-    """What a log keeps, and who reads it. Raises as ``consumer_lags``."""
-    return KeptAndRead(log.start(), consumer_lags(log))
+    """What a log keeps, and who reads it: a damaged file of a consumer hides nothing else. Raises as ``ChangeLog``."""
+    start = log.start()
+    try:
+        return KeptAndRead(start, consumer_lags(log))
+    except ChangeLogError as error:
+        return KeptAndRead(start, [], f"{error.code}: {error.message}; what to do: {error.remedy}")
 
 
 def consumer_lags(log: ChangeLog) -> list[ConsumerLag]:

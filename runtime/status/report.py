@@ -38,6 +38,7 @@ NOTHING_OF_LOG: dict[str, Any] = {
     "events": 0,
     "first_offset": 0,
     "consumers": {},
+    "consumers_unknown": "",
     "spark_set_aside": {},
     "spark": {},
     "verified": {},
@@ -154,7 +155,7 @@ def of_log(place: Place, log: ChangeLog, now: datetime) -> dict[str, Any]:
     """What the log holds, who reads it, what Spark keeps of it, and which commands wait in the state folder.
 
     Raises:
-        ChangeLogError: As ``ChangeLog`` and ``consumer_lags``.
+        ChangeLogError: As ``ChangeLog``.
     """
     summary = log.summary()
     kept = kept_and_read(log)
@@ -167,6 +168,7 @@ def of_log(place: Place, log: ChangeLog, now: datetime) -> dict[str, Any]:
         "events": summary.next_offset,
         "first_offset": kept.first_offset,
         "consumers": {one.name: one.as_json() for one in kept.consumers},
+        "consumers_unknown": kept.unknown,
         "spark_set_aside": {name: one["set_aside"] for name, one in spark.items() if one["set_aside"]},
         "spark": spark,
         "verified": as_json(_verified(log.store)),

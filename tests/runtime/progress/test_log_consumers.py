@@ -55,6 +55,12 @@ def test_one_that_registered_when_its_events_were_gone(tmp_path: Path) -> None:
     assert ", 90 of them not kept any more; seen " in shown
     told = json.loads(run_to_its_end([*TIDEMARK, "status", str(tmp_path / "log"), "--json"]).stdout)
     assert (told["first_offset"], told["consumers"]) == (100, {"late": lag.as_json()})
+    (damaged,) = (tmp_path / "log" / "consumers").glob("*.json")
+    damaged.write_text("{")
+    shown = run_to_its_end([*TIDEMARK, "status", str(tmp_path / "log")]).stdout
+    assert (
+        "\nevents   120, kept from offset 100 on\nconsumer unknown: TM-LOG-002: " in shown and "what to do: " in shown
+    )
 
 
 @pytest.mark.drawn(1)
