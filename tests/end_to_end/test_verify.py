@@ -188,6 +188,7 @@ def test_nothing_differs_under_load(database: Database, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(1)
 def test_a_verification_continues_after_kills(each_database: Database, tmp_path: Path) -> None:
     create_tables(each_database, 2_000)
     config = {"backfill": {"chunk_rows": 50}}

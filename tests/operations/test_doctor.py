@@ -160,6 +160,7 @@ def test_of_a_log_that_will_fill_its_disk(database: Database, tmp_path: Path, mo
     assert said() == []
 
 
+@pytest.mark.drawn(4, of="a JVM of its own")
 def test_of_tables_in_spark(database: Database, tmp_path: Path) -> None:
     create_tables(database, 20)
     capture = Capture(

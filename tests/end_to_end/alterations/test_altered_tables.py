@@ -51,7 +51,7 @@ def drawn(names: Collection[str], chance: Random) -> list[str]:
     return [name for name in names if sample(True, name in some)]
 
 
-@pytest.mark.drawn(1)
+@pytest.mark.drawn(1, of="ALTERs through every reader")
 @pytest.mark.parametrize("mode", MODES)
 def test_postgres(database: Database, tmp_path: Path, mode: str, chance: Random) -> None:
     every = postgres_cases.CASES
@@ -69,7 +69,7 @@ def test_postgres(database: Database, tmp_path: Path, mode: str, chance: Random)
     altered.alter(mode, rebuild=sample(True, mode == "stopped"))
 
 
-@pytest.mark.drawn(1)
+@pytest.mark.drawn(1, of="ALTERs through every reader")
 @pytest.mark.parametrize(
     ("name", "mode", "metadata"), sample([(name, *run) for name in PRODUCTS for run in RUNS], SOME_RUNS)
 )
