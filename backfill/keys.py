@@ -32,6 +32,14 @@ def join_key(parts: Iterable[bytes]) -> Key:
     return key
 
 
+def known_key(texts: Iterable[str | None]) -> Key | None:
+    """The key of these texts; None if one is not known, or cannot be a key's."""
+    known = list(texts)
+    if any(text is None or "\0" in text for text in known):
+        return None
+    return key_from_texts([text for text in known if text is not None])
+
+
 def key_texts(key: Key) -> list[str]:
     """The texts of the key columns, as the state holds them."""
     return key.decode().split("\x00")

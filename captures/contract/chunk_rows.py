@@ -106,39 +106,31 @@ class NumberKeys(Sequence[Key]):
         code: The size of the integers: see the module ``struct``.
     """
 
-    __slots__ = ("_pieces", "code")
+    __slots__ = ("_data", "code")
 
     def __init__(self, code: Literal["h", "i", "q"]) -> None:
         self.code = code
-        self._pieces: list[bytes] = []
+        self._data = bytearray()
 
     def add(self, numbers: memoryview[int]) -> None:
         """Appends the keys of some integers of that size."""
-        self._pieces.append(numbers.tobytes())
+        self._data += numbers.cast("B")
 
     def __len__(self) -> int:
-        return sum(map(len, self._pieces)) // calcsize(self.code)
+        return len(self._data) // calcsize(self.code)
 
     def __iter__(self) -> Iterator[Key]:
-        return (b"%d" % number for piece in self._pieces for number in memoryview(piece).cast(self.code))
+        return (b"%d" % number for number in memoryview(self._data).cast(self.code))
 
     @overload
     def __getitem__(self, index: int) -> Key: ...
     @overload
     def __getitem__(self, index: slice) -> list[Key]: ...
     def __getitem__(self, index: int | slice) -> Key | list[Key]:
+        numbers = memoryview(self._data).cast(self.code)
         if isinstance(index, slice):
-            return list(self)[index]
-        count = len(self)
-        place = index + count if index < 0 else index
-        if not 0 <= place < count:
-            raise IndexError(index)
-        for piece in self._pieces:
-            numbers = memoryview(piece).cast(self.code)
-            if place < len(numbers):
-                return b"%d" % numbers[place]
-            place -= len(numbers)
-        raise AssertionError("the pieces do not add up")
+            return [b"%d" % number for number in numbers[index]]
+        return b"%d" % numbers[index]
 
 
 def joined_rows(mark: bytes, strings: Iterable[bytes], piece_bytes: int = PIECE_BYTES) -> JoinedRows:

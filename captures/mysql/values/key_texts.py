@@ -11,7 +11,7 @@ from base64 import b64decode
 from binascii import Error
 from collections.abc import Sequence
 
-from tidemark.backfill.keys import Key, key_from_texts
+from tidemark.backfill.keys import Key, known_key
 from tidemark.captures.mysql.terms.columns import Column
 from tidemark.captures.mysql.values.types import Form, KeyForm, form, key_form, key_text
 from tidemark.protocol.messages import Json
@@ -30,9 +30,7 @@ def key_of(columns: Sequence[Column], values: Sequence[Json]) -> Key | None:
     """
     if len(values) != len(columns):
         return None
-    texts = [_text(column, value) for column, value in zip(columns, values, strict=True)]
-    known = [text for text in texts if text is not None and "\0" not in text]
-    return key_from_texts(known) if len(known) == len(texts) else None
+    return known_key(map(_text, columns, values))
 
 
 def _text(column: Column, value: Json) -> str | None:

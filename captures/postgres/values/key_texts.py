@@ -12,7 +12,7 @@ from binascii import Error
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tidemark.backfill.keys import Key, key_from_texts
+from tidemark.backfill.keys import Key, known_key
 from tidemark.captures.postgres.catalog.columns import Column
 from tidemark.captures.postgres.values import types
 from tidemark.captures.postgres.values.arrow_forms import KeyTexts, arrow_form
@@ -31,9 +31,7 @@ def key_of(columns: Sequence[Column], values: Sequence[Json]) -> Key | None:
     """
     if len(values) != len(columns):
         return None
-    texts = [_text(column, value) for column, value in zip(columns, values, strict=True)]
-    known = [text for text in texts if text is not None and "\0" not in text]
-    return key_from_texts(known) if len(known) == len(texts) else None
+    return known_key(map(_text, columns, values))
 
 
 def _text(column: Column, value: Json) -> str | None:
