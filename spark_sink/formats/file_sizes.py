@@ -22,6 +22,10 @@ _SMALLEST_CHANGING = 256 * 1024
 """To rewrite a file costs about 8 ms whatever its size, and 10 ms for this many bytes: smaller ones save nothing."""
 
 
+_FILES_A_FOLD = 4
+"""So many tasks at least have a file each to write, where rows are only added. A fold's own cost is small beside it."""
+
+
 @dataclass(frozen=True, slots=True)
 class FileSizes:
     """Decides the target size of files, in bytes.
@@ -46,6 +50,10 @@ class FileSizes:
             keyed: Whether the table has one row per key. Otherwise it has all events.
         """
         return min(max(table // self.files, self.smallest), self.largest if keyed else self.largest_appended)
+
+    def is_filled(self, lacks: int, table: int, *, keyed: bool) -> bool:
+        """Whether so many bytes of the log make some files of a loaded table. Arguments as of ``loaded``."""
+        return lacks >= _FILES_A_FOLD * self.loaded(table + lacks, keyed=keyed)
 
     def changing(self, table: int) -> int:
         """The target size of a file that is rewritten because its rows changed. Only for tables with a key."""

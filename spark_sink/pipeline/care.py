@@ -35,6 +35,8 @@ class Ward:
         target: The table and its kind.
         keeper: The opened table; None if it cannot be opened.
         next_fold: The monotonic time of the next fold at the earliest.
+        only_added: Whether the last fold rewrote no file.
+        whole: The newest generation whose rows the last fold completed; 0 before there was one.
         complete_to: The table lacks no event below this offset.
         error: The reason why it is set aside; None if it is kept up.
         conflicts: Conflicts in a row with another process.
@@ -52,6 +54,8 @@ class Ward:
     target: Target
     keeper: TableKeeper | None
     next_fold: float = 0.0
+    only_added: bool = False
+    whole: int = 0
     complete_to: int = 0
     error: TidemarkError | None = None
     conflicts: int = 0

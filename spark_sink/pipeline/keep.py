@@ -171,18 +171,32 @@ class _Keeping:
 
     def _is_due(self, ward: Ward, pending: Pending) -> bool:
         lacking = pending.between(ward.target.collection, ward.complete_to, pending.end)
-        if not lacking:
-            return True  # Rows are to go.
+        if not lacking or ward.whole != self._whole(ward, pending.end):
+            return True  # Rows are to go, or all of them have come.
+        lacks = sum(found.segment.size for found in lacking)
+        keyed = ward.target.kind == CURRENT
+        if ward.only_added and self._settings.file_sizes.is_filled(lacks, ward.size or 0, keyed=keyed):
+            return True
         stale = (datetime.now(UTC) - lacking[0].time).total_seconds()
         now = time.monotonic()
         return self._settings.fold.is_due(now, ward.next_fold, now - stale)
 
+    def _whole(self, ward: Ward, end: int) -> int:
+        """The newest generation of a table whose rows have all come below an offset; 0 without one."""
+        known = self._log.summary_at(end).generations.get(ward.target.collection, ())
+        return max((one.number for one in known if one.whole is not None), default=0)
+
     def _apply(self, due: Sequence[Ward], pending: Pending, end: int) -> None:
         """Applies one batch: to every table that is due, the events that it lacks below ``end``, a commit's edge."""
-        planned = [(ward, part) for ward in due if (part := self._planned(ward, pending, end)) is not None]
-        self._progress.planned([part.described for _, part in planned])
-        if planned:
+        planned = self._plan(due, pending, end)
+        if planned and not self._jobs.is_open:
             self._jobs.open()
+            if not self._settings.available_now:
+                # That took seconds, in which a backfill has brought more.
+                pending = self._look()
+                end = pending.end
+                planned = self._plan([ward for ward, _ in planned if ward.error is None], pending, end)
+        self._progress.planned([part.described for _, part in planned])
         small = [(ward, part) for ward, part in planned if part.way == "task"]
         began = time.monotonic()
         outcomes = self._applier.apply_small([part for _, part in small])
@@ -215,6 +229,9 @@ class _Keeping:
         if ward.replaced and ward.keeper is not None:
             earliest = self._settings.vacuum.earliest_after(time.monotonic(), ward.replaced, ward.keeper.table.size)
             ward.next_fold = max(ward.next_fold, earliest)
+
+    def _plan(self, due: Sequence[Ward], pending: Pending, end: int) -> list[tuple[Ward, Part]]:
+        return [(ward, part) for ward in due if (part := self._planned(ward, pending, end)) is not None]
 
     def _planned(self, ward: Ward, pending: Pending, end: int) -> Part | None:
         assert ward.keeper is not None
@@ -258,6 +275,8 @@ class _Keeping:
         now = time.monotonic()
         ward.replaced = sum(file.size for file, _ in part.state.files if file.path in removed)
         ward.next_fold = self._settings.fold.earliest_after(now, seconds + now - began)
+        ward.only_added = not removed and part.way != "sql"
+        ward.whole = self._whole(ward, part.end)
         ward.conflicts = ward.failures = 0
         ward.complete_to = part.end
         ward.events += part.described.events

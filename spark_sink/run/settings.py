@@ -18,9 +18,10 @@ Way = Literal["task", "rewrite", "sql"]
 class FoldRule:
     """Decides when a table is folded: folds take at most a share of the time.
 
-    Cheap folds come often, expensive folds rarely. While a backfill fills a table, the cost of a fold grows with the
-    table, and the next fold waits in proportion. So the number of folds grows with the logarithm of the size, and their
-    total cost with the size.
+    Cheap folds come often, expensive folds rarely. Where keys are random, each fold rewrites the whole table, and the
+    next one waits in proportion. So the number of folds grows with the logarithm of the size, and their total cost with
+    the size. A fold that only adds files costs what its events cost, whenever it comes. After
+    it the next one need not wait, once there are events for some files more. Nor does the one that makes a table whole.
 
     Attributes:
         share: The largest share of time that folds of one table may take, above 0 and at most 1. After a fold of c

@@ -280,41 +280,6 @@ def test_a_file_of_the_lake_that_is_missing_is_named(lake: KeptLake, spark: Spar
     assert read_table(spark, lake.log.root, "public.items", warehouse=lake.warehouse).count() == 1
 
 
-def test_a_table_is_folded_no_sooner_than_its_share_of_the_time_allows(lake: KeptLake) -> None:
-    """What it lacks meanwhile is in the report, and it is folded when it has become too stale."""
-    lake.log.commit(create(1))
-    stop, folded = threading.Event(), threading.Event()
-    heard = Heard(lambda applied: folded.set())
-    reports: list[MaterializeReport] = []
-
-    def run(fold: FoldRule) -> threading.Thread:
-        settings = lake.settings("current", available_now=False, fold=fold)
-        thread = threading.Thread(target=lambda: reports.append(keep(settings, lake.session, heard, stop)))
-        thread.start()
-        return thread
-
-    running = run(FoldRule(share=1e-6, trigger=0.01))
-    try:
-        assert folded.wait(60)
-        number = lake.log.commit(create(2), create(3)).number
-        stop.set()
-    finally:
-        stop.set()
-        running.join(60)
-    assert number == 1
-    (kept,) = reports[0].tables
-    assert (kept.position, kept.rows) == (1, 1)
-    stop.clear()
-    folded.clear()
-    running = run(FoldRule(share=1e-6, max_staleness=0.0, trigger=0.01))
-    try:
-        assert folded.wait(60)
-    finally:
-        stop.set()
-        running.join(60)
-    lake.assert_current()
-
-
 def test_a_log_that_is_not_there_is_an_error_before_anything_starts(lake: KeptLake) -> None:
     lake.log.root = lake.warehouse / "none"
     with pytest.raises(ChangeLogError, match="TM-LOG-001"):
