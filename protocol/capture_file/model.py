@@ -19,7 +19,6 @@ from pydantic import (
 
 from tidemark.protocol.capture_file.metrics_entry import MetricsEntry
 from tidemark.protocol.capture_file.notify_entry import NotifyEntry
-from tidemark.protocol.capture_file.retain_entry import RetainEntry
 from tidemark.protocol.capture_file.spark_entry import SparkEntry
 from tidemark.protocol.capture_file.store_entry import StoreEntry
 from tidemark.protocol.capture_file.values import STRICT, Seconds, StoredPath
@@ -28,6 +27,26 @@ from tidemark.protocol.store import Store
 from tidemark.protocol.store.opening import RETRIED, is_url, opened
 from tidemark.protocol.store.settings import StoreSettings
 from tidemark.protocol.text.sizes import Bytes
+
+
+class RetainEntry(BaseModel):
+    """``retain``: without it all of the log is kept.
+
+    Events stay that are needed to build a captured table again, and those that a consumer has not read. Of the others
+    those go that are older than ``age``, or that make the log larger than ``size``; without both, all of them.
+
+    Attributes:
+        age: Seconds.
+        size: Bytes of segments.
+        renew: Seconds after which a table is read again, so that events from before are not needed any more.
+    """
+
+    model_config = STRICT
+
+    age: Annotated[Seconds, Field(gt=0)] | None = None
+    size: Annotated[Bytes, Field(gt=0)] | None = None
+    renew: Annotated[Seconds, Field(ge=3600)] | None = None
+
 
 SILENCE_SECONDS = 60.0
 """Six times the heartbeat interval of our connectors."""

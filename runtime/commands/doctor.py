@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import platform
+import sys
 from dataclasses import asdict
 from datetime import UTC, datetime
+from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
 
 from tidemark.protocol.capture_file import CaptureFile, read_capture_file
-from tidemark.protocol.errors import TidemarkError
+from tidemark.protocol.errors import SparkError, TidemarkError
 from tidemark.runtime.commands.arguments import CaptureFileArgument, JsonOption
 from tidemark.runtime.commands.check import ended, say_findings
 from tidemark.runtime.commands.printing import say, say_json
 from tidemark.runtime.diagnosis.change_log import FoundLog, look_at_growth, look_at_log, look_at_readers
 from tidemark.runtime.diagnosis.findings import Findings
-from tidemark.runtime.diagnosis.machine import look_at_machine
-from tidemark.runtime.diagnosis.running import look_at_capture
+from tidemark.runtime.diagnosis.running import look_at_capture, look_at_tables
 from tidemark.runtime.diagnosis.source import SourceLook, look_at_drift
-from tidemark.runtime.diagnosis.spark import look_at_tables
 from tidemark.runtime.sessions.known_log import KnownLog
 from tidemark.runtime.status.report import place_of, report_of
 
@@ -57,7 +58,7 @@ def doctor(file: CaptureFileArgument, json: JsonOption = False) -> None:
 def _look(settings: CaptureFile, path: Path, findings: Findings) -> None:
     """One part that cannot be looked at does not keep from looking at the others."""
     findings.part = "machine"
-    look_at_machine(settings, findings)
+    _look_at_machine(settings, findings)
     findings.part = "file"
     findings.good(f"the capture file is well-formed: capture {settings.capture}")
     findings.part = "log"
@@ -82,3 +83,19 @@ def _look(settings: CaptureFile, path: Path, findings: Findings) -> None:
     if settings.spark is not None and report is not None:
         findings.part = "spark"
         look_at_tables(report, findings)
+
+
+def _look_at_machine(file: CaptureFile, findings: Findings) -> None:
+    """The versions of what runs here; of Java, PySpark and deltalake where the file has Spark keep tables."""
+    python = ".".join(map(str, sys.version_info[:3]))
+    findings.good(f"tidemark {version('tidemark')} with Python {python} on {platform.system()} {platform.machine()}")
+    if file.spark is None:
+        return
+    from tidemark.spark_sink.spark.requirements import check_java, check_packages
+
+    for what, check in (("PySpark and deltalake are", check_packages), ("Java is", check_java)):
+        try:
+            check()
+            findings.good(f"{what} there, in a supported version")
+        except SparkError as error:
+            findings.bad(error)

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache, partial
+from importlib.resources import files
 from pathlib import Path
+from urllib.parse import parse_qs
+
+import orjson
 
 from tidemark.protocol.capture_file import CaptureFile, MetricsEntry
 from tidemark.protocol.changelog import ChangeLog
@@ -14,12 +18,11 @@ from tidemark.protocol.verification.files import Verified
 from tidemark.runtime.metrics.asked_rarely import AskedRarely
 from tidemark.runtime.metrics.capture_metrics import CaptureMetrics
 from tidemark.runtime.metrics.materialize_metrics import MaterializeMetrics
-from tidemark.runtime.metrics.server import MetricsServer, why_unready
-from tidemark.runtime.page.document import CaptureDocument, MaterializeDocument
+from tidemark.runtime.metrics.server import Answer, Asked, MetricsServer, Route, Routes, why_unready
+from tidemark.runtime.page.document import CaptureDocument, Document, MaterializeDocument, View
 from tidemark.runtime.page.history import History, Reading
 from tidemark.runtime.page.log_facts import LogFacts
 from tidemark.runtime.page.recent_errors import RecentErrors
-from tidemark.runtime.page.site import page_routes
 from tidemark.runtime.progress.display import Display
 from tidemark.runtime.progress.log_consumers import KeptAndRead, kept_and_read
 from tidemark.runtime.progress.status_file import StatusFile
@@ -56,7 +59,7 @@ def serve_capture(
 
     history = History(read)
     document = CaptureDocument(capture, str(file), LogFacts(file), history, status.report, errors)
-    server = MetricsServer(entry, metrics, lambda: why_unready(status.report()), page_routes(document))
+    server = MetricsServer(entry, metrics, lambda: why_unready(status.report()), _page_routes(document))
     return errors, _together(history, server)
 
 
@@ -79,7 +82,7 @@ def serve_materialize(entry: MetricsEntry, file: CaptureFile, path: Path) -> tup
     history = History(read)
     facts = LogFacts(path, with_status=True)
     document = MaterializeDocument(file.capture, str(path), facts, history, metrics.written)
-    server = MetricsServer(entry, metrics, tables.why_unready, page_routes(document))
+    server = MetricsServer(entry, metrics, tables.why_unready, _page_routes(document))
     return metrics, _together(history, server)
 
 
@@ -87,3 +90,34 @@ def serve_materialize(entry: MetricsEntry, file: CaptureFile, path: Path) -> tup
 def _together(history: History, server: MetricsServer) -> Iterator[int]:
     with history, server:
         yield server.port
+
+
+_KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
+
+_FILES = (
+    "index.html",
+    *("page.css", "charts.css", "lists.css"),
+    *("page.js", "charts.js", "lists.js"),
+)
+
+
+def _page_routes(document: Document) -> Routes:
+    """What a server serves to show a page about this."""
+
+    def shown(asked: Asked) -> Answer:
+        return Answer(orjson.dumps(document.as_json(view_of(asked.query))), "application/json")
+
+    return {**{f"/{'' if name == 'index.html' else name}": _file(name) for name in _FILES}, "/page.json": shown}
+
+
+def view_of(query: str) -> View:
+    """What the query of a URL asks for; what makes no sense in it is as if it was not there."""
+    asked = parse_qs(query)
+    wanted, after = asked.get("wanted", [""])[-1], asked.get("after", ["0"])[-1]
+    return View(wanted.strip(), int(after) if after.isascii() and after.isdigit() and len(after) < 16 else 0)
+
+
+def _file(name: str) -> Route:
+    content = files("tidemark.runtime.page").joinpath(name).read_bytes()
+    answer = Answer(content, f"{_KINDS[name.rpartition('.')[2]]}; charset=utf-8")
+    return lambda _: answer

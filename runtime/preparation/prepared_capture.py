@@ -6,7 +6,9 @@ import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import ceil
+from pathlib import Path
 
 import msgspec
 import orjson
@@ -44,7 +46,6 @@ from tidemark.runtime.connector.interface import Connector, LogSink
 from tidemark.runtime.connector.process import ProcessConnector
 from tidemark.runtime.connector.secrets import SHORTEST, Redactor
 from tidemark.runtime.preparation.config_check import Place, mistakes
-from tidemark.runtime.preparation.connector_command import present_command
 from tidemark.runtime.preparation.secret_values import resolve
 from tidemark.runtime.preparation.selection import SelectedTable, Selection, select, state_key, template_name
 from tidemark.runtime.preparation.table_options import option_mistakes
@@ -267,3 +268,25 @@ def _connector(file: CaptureFile, log: LogSink) -> Connector:
     from tidemark.runtime.connector.container import ContainerConnector  # the Docker SDK takes a while to load
 
     return ContainerConnector(entry.image, entry.network, capture=file.capture, limits=entry.limits or LimitsEntry())
+
+
+_RENAMED = {f"connectors.{name}": f"tidemark.connectors.{name}" for name in ("postgres", "mysql")}
+"""Our connectors' modules, as ``python -m`` took them. The mapping goes with the next release."""
+
+
+def present_command(command: Sequence[str], folder: Path) -> tuple[list[str], str]:
+    """A command as it runs now, and a warning if the capture file has the former name of a module.
+
+    Args:
+        command: ``connector.command`` of a capture file.
+        folder: Where it runs. With a package ``connectors`` of its own there, the name is that package's.
+
+    Returns:
+        The command, and what to tell the user; empty if nothing is to be changed.
+    """
+    for place, (option, module) in enumerate(pairwise(command)):
+        if option == "-m" and module in _RENAMED and not (folder / "connectors").is_dir():
+            present = _RENAMED[module]
+            told = f"connector.command has {module}, which is now {present}: the old name works until the next release"
+            return [*command[: place + 1], present, *command[place + 2 :]], told
+    return list(command), ""

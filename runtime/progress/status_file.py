@@ -23,11 +23,13 @@ from types import TracebackType
 from typing import Any
 
 from tidemark.protocol.changelog import Commit
+from tidemark.protocol.changelog.layout import COMMITS, HEADER
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.log_lines import LogLine
 from tidemark.protocol.logs import CONTROL
 from tidemark.protocol.store import Store
-from tidemark.protocol.store.local import unfinished_name
+from tidemark.protocol.store.local import DirectoryStore, unfinished_name
+from tidemark.runtime.changelog.files.failures import disappeared, writing
 from tidemark.runtime.progress.display import Display, Passing
 from tidemark.runtime.progress.failures import failure_of
 from tidemark.runtime.progress.figures import Figures
@@ -35,7 +37,6 @@ from tidemark.runtime.progress.health import Health
 from tidemark.runtime.progress.liveness import liveness
 from tidemark.runtime.progress.sign_of_life import SignOfLife, as_json, as_status, given
 from tidemark.runtime.progress.state_folder import STATUS, StateFolder
-from tidemark.runtime.progress.writable import why_unwritable
 
 EVERY_SECONDS = 1.0
 
@@ -151,7 +152,7 @@ class StatusFile(Passing):
 
     def _beat(self) -> None:
         while not self._over.wait(min(LOOK_SECONDS, self._beat_seconds)):
-            error = why_unwritable(self._log.directory) if self._log.directory is not None else self._lifeless()
+            error = _why_unwritable(self._log.directory) if self._log.directory is not None else self._lifeless()
             with self._lock:
                 if self._over.is_set():
                     return
@@ -253,3 +254,22 @@ def read_status(folder: StateFolder, log: Store | None = None) -> dict[str, Any]
         return here
     found = [status for status in (here, given(log)) if status is not None]
     return max(found, key=lambda status: str(status.get("time")), default=None)
+
+
+def _why_unwritable(root: Path) -> ChangeLogError | None:
+    """Why the log at ``root`` cannot be written; None if it can. Makes a small file beside the commits, and removes it.
+
+    ``TM-LOG-008`` with the reason, or ``TM-LOG-013`` if the log is not there any more.
+    """
+    if not (root / HEADER).exists():
+        return disappeared(DirectoryStore(root))
+    path = root / COMMITS / unfinished_name()
+    try:
+        with writing(path):
+            path.write_bytes(bytes(BLOCK))
+    except ChangeLogError as error:
+        return error
+    finally:
+        with suppress(OSError):  # Where it could not be made, it cannot be removed.
+            path.unlink(missing_ok=True)
+    return None

@@ -16,7 +16,7 @@ from tidemark.protocol.log_lines import LogLine
 from tidemark.runtime.page import document
 from tidemark.runtime.page.recent_errors import MOST, RecentErrors
 from tidemark.runtime.page.sections import MOST_NEEDS
-from tidemark.runtime.page.site import view_of
+from tidemark.runtime.page.serving import view_of
 from tidemark.runtime.page.table_rows import MOST_ROWS, table_rows, tables_json
 
 

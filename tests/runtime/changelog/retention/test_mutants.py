@@ -11,7 +11,7 @@ from tests.runtime.changelog.generations.mutants import Mutant
 from tests.runtime.changelog.retention import test_retention as of
 from tidemark.protocol.changelog import log_start, summaries
 from tidemark.runtime.changelog.retention import needed, next_start
-from tidemark.runtime.changelog.retention.removal import Removal
+from tidemark.runtime.changelog.retention.retention import Removal
 from tidemark.runtime.changelog.writer import LogWriter
 
 MUTANTS = [

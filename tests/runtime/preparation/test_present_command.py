@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.warm_process import run_to_its_end
-from tidemark.runtime.preparation.connector_command import present_command
+from tidemark.runtime.preparation.prepared_capture import present_command
 
 FORMER = "connectors"
 """The package's name, which stands by itself here: there is a program that rewrites such names, in tests too."""
