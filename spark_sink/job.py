@@ -63,7 +63,7 @@ def materialize(
     entry = spark_entry(read, file)
     settings = keep_settings(read, entry, available_now, tuple(tables), way, tuple(rebuild), tuple(retry))
     # Here, and not above: a command line or a file that is wrong is told of before Spark and Arrow are imported.
-    from tidemark.spark_sink.pipeline.forecast import expects_work
+    from tidemark.spark_sink.pipeline.expected_work import expects_work
     from tidemark.spark_sink.pipeline.named_tables import check_named
     from tidemark.spark_sink.source.followed_log import FollowedLog
     from tidemark.spark_sink.spark.opening import OpeningSession

@@ -8,7 +8,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -19,15 +20,14 @@ from tidemark.spark_sink.parts.apply import Applier, Outcome
 from tidemark.spark_sink.parts.engine_merge import EngineMerge
 from tidemark.spark_sink.parts.plan import Part, plan_part
 from tidemark.spark_sink.parts.spark_jobs import SparkJobs
-from tidemark.spark_sink.pipeline.care import Care, Ward
+from tidemark.spark_sink.pipeline.followed_tables import FollowedTable, FollowedTables
 from tidemark.spark_sink.pipeline.maintenance import Maintenance
 from tidemark.spark_sink.pipeline.pending import Pending
-from tidemark.spark_sink.run.figures import count
 from tidemark.spark_sink.run.progress import LoggedProgress, Progress
-from tidemark.spark_sink.run.report import Applied, Cost, KeptTable, MaterializeReport
+from tidemark.spark_sink.run.report import Applied, Cost, MaterializeReport
 from tidemark.spark_sink.run.settings import KeepSettings
 from tidemark.spark_sink.source.followed_log import FollowedLog
-from tidemark.spark_sink.tables.kept_tables import CURRENT, Target
+from tidemark.spark_sink.tables.kept_tables import CURRENT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,6 +61,14 @@ def keep(
     return _Keeping(settings, session, progress or LoggedProgress(), stop or threading.Event()).run()
 
 
+@dataclass(frozen=True, slots=True)
+class _Fold:
+    """A part of a batch, and the table that it is of."""
+
+    followed: FollowedTable
+    part: Part
+
+
 class _Keeping:
     def __init__(
         self, settings: KeepSettings, session: Callable[[], SparkSession], progress: Progress, stop: threading.Event
@@ -70,7 +78,7 @@ class _Keeping:
         self._progress = progress
         self._stop = stop
         self._log = FollowedLog(settings.log)
-        self._care = Care(settings, self._log, progress)
+        self._tables = FollowedTables(settings, self._log, progress)
         self._jobs = SparkJobs(session)
         self._applier = Applier(self._jobs, self._log, settings)
         self._engine = EngineMerge(self._jobs, self._log)
@@ -101,9 +109,9 @@ class _Keeping:
         while True:
             limit = end if once else pending.end
             behind = self._behind(pending, limit)
-            if due := behind if once else [ward for ward in behind if self._is_due(ward, pending)]:
+            if due := behind if once else [followed for followed in behind if self._is_due(followed, pending)]:
                 self._apply(due, pending, limit)
-            self._care.remember()
+            self._tables.remember()
             self._say_what_is_needed()
             if (once and not behind) or self._stop.is_set():
                 return pending
@@ -117,8 +125,8 @@ class _Keeping:
         Of a table that cannot be opened it is not known: it may need all that there is. One without a key is not kept.
         """
         start = self._log.log_start.offset
-        kept = (ward for ward in self._care.wards.values() if not ward.is_refused)
-        return min((max(ward.complete_to, start) for ward in kept), default=self._log.end())
+        kept = (followed for followed in self._tables.by_target.values() if not followed.is_refused)
+        return min((max(followed.complete_to, start) for followed in kept), default=self._log.end())
 
     def _say_what_is_needed(self) -> None:
         self._register(lambda known: known.note(self._needed()))
@@ -136,226 +144,189 @@ class _Keeping:
 
     def _look(self) -> Pending:
         """Reads the log's new commits, and opens tables that are new in it."""
-        self._care.admit(self._log.summary())
+        self._tables.admit(self._log.summary())
         if not self._settings.available_now:
-            self._care.revive()
+            self._tables.revive()
         start = self._log.start()
-        for ward in self._care.active:
-            if ward.complete_to < start and ward.keeper is not None:
+        for followed in self._tables.active:
+            if followed.complete_to < start:
                 try:
-                    ward.keeper.check_reach()
+                    followed.keeper.check_reach()
                 except TidemarkError as error:
-                    self._failed(ward, error)
-        pending, active = self._pending, self._care.active
+                    self._failed(followed, error)
+        pending, active = self._pending, self._tables.active
         reaches = pending is not None and all(pending.reaches_back(w.target.collection, w.complete_to) for w in active)
         if pending is None or pending.is_outdated or not reaches:
-            pending = Pending(self._log, min((ward.complete_to for ward in active), default=self._log.end()))
+            pending = Pending(self._log, min((followed.complete_to for followed in active), default=self._log.end()))
         pending.follow()
         self._pending = pending
         self._say_what_is_needed()  # Before a long first load, too.
         return pending
 
-    def _behind(self, pending: Pending, limit: int) -> list[Ward]:
+    def _behind(self, pending: Pending, limit: int) -> list[FollowedTable]:
         """The tables that lack events below a limit."""
         behind = []
-        for ward in self._care.active:
-            lacks = pending.between(ward.target.collection, ward.complete_to, limit)
+        for followed in self._tables.active:
+            lacks = pending.between(followed.target.collection, followed.complete_to, limit)
             try:
-                if lacks or (ward.keeper is not None and ward.keeper.is_outdated(self._log.summary_at(limit))):
-                    behind.append(ward)
+                if lacks or followed.keeper.is_outdated(self._log.summary_at(limit)):
+                    behind.append(followed)
                 else:
-                    ward.complete_to = max(ward.complete_to, limit)
+                    followed.complete_to = max(followed.complete_to, limit)
             except TidemarkError as error:
-                self._failed(ward, error)
+                self._failed(followed, error)
         return behind
 
-    def _is_due(self, ward: Ward, pending: Pending) -> bool:
-        lacking = pending.between(ward.target.collection, ward.complete_to, pending.end)
-        if not lacking or ward.whole != self._whole(ward, pending.end):
+    def _is_due(self, followed: FollowedTable, pending: Pending) -> bool:
+        lacking = pending.between(followed.target.collection, followed.complete_to, pending.end)
+        if not lacking or followed.whole != self._whole(followed, pending.end):
             return True  # Rows are to go, or all of them have come.
         lacks = sum(found.segment.size for found in lacking)
-        keyed = ward.target.kind == CURRENT
-        if ward.only_added and self._settings.file_sizes.is_filled(lacks, ward.size or 0, keyed=keyed):
+        keyed = followed.target.kind == CURRENT
+        if followed.only_added and self._settings.file_sizes.is_filled(lacks, followed.size or 0, keyed=keyed):
             return True
         stale = (datetime.now(UTC) - lacking[0].time).total_seconds()
         now = time.monotonic()
-        return self._settings.fold.is_due(now, ward.next_fold, now - stale)
+        return self._settings.fold.is_due(now, followed.next_fold, now - stale)
 
-    def _whole(self, ward: Ward, end: int) -> int:
+    def _whole(self, followed: FollowedTable, end: int) -> int:
         """The newest generation of a table whose rows have all come below an offset; 0 without one."""
-        known = self._log.summary_at(end).generations.get(ward.target.collection, ())
+        known = self._log.summary_at(end).generations.get(followed.target.collection, ())
         return max((one.number for one in known if one.whole is not None), default=0)
 
-    def _apply(self, due: Sequence[Ward], pending: Pending, end: int) -> None:
+    def _apply(self, due: Sequence[FollowedTable], pending: Pending, end: int) -> None:
         """Applies one batch: to every table that is due, the events that it lacks below ``end``, a commit's edge."""
-        planned = self._plan(due, pending, end)
-        if planned and not self._jobs.is_open:
+        folds = self._plan(due, pending, end)
+        if folds and not self._jobs.is_open:
             self._jobs.open()
             if not self._settings.available_now:
                 # That took seconds, in which a backfill has brought more.
                 pending = self._look()
                 end = pending.end
-                planned = self._plan([ward for ward, _ in planned if ward.error is None], pending, end)
-        self._progress.planned([part.described for _, part in planned])
-        small = [(ward, part) for ward, part in planned if part.way == "task"]
-        began = time.monotonic()
-        outcomes = self._applier.apply_small([part for _, part in small])
-        for (ward, part), outcome in zip(small, outcomes, strict=True):
-            self._commit(ward, part, outcome, (time.monotonic() - began) * _share(outcome, outcomes))
-        for ward, part in planned:
-            if part.way == "rewrite" and not self._stop.is_set():
-                began = time.monotonic()
-                outcome = self._applier.apply_large(part)
-                self._commit(ward, part, outcome, time.monotonic() - began)
-        for ward, part in planned:
-            if part.way == "sql" and not self._stop.is_set():
-                assert ward.keeper is not None
-                outcome = self._engine.apply(part, ward.keeper.table)
-                self._commit(ward, part, outcome, outcome.cost.seconds)
-        for ward, _ in planned:
-            if ward.error is None:
-                assert ward.keeper is not None
-                try:
-                    self._maintenance.after_commit(ward)
-                    ward.size = ward.keeper.table.size
-                except TidemarkError as error:
-                    self._failed(ward, error)
-            self._leave_time_for_old_files(ward)
-            collection = ward.target.collection
-            of_collection = [one.complete_to for one in self._care.active if one.target.collection == collection]
+                folds = self._plan([fold.followed for fold in folds if fold.followed.error is None], pending, end)
+        self._progress.planned([fold.part.described for fold in folds])
+        for fold, outcome, seconds in self._perform(folds):
+            self._commit(fold, outcome, seconds)
+        for fold in folds:
+            self._maintain(fold.followed)
+            collection = fold.followed.target.collection
+            of_collection = [one.complete_to for one in self._tables.active if one.target.collection == collection]
             pending.drop(collection, min(of_collection, default=end))
 
-    def _leave_time_for_old_files(self, ward: Ward) -> None:
-        if ward.replaced and ward.keeper is not None:
-            earliest = self._settings.vacuum.earliest_after(time.monotonic(), ward.replaced, ward.keeper.table.size)
-            ward.next_fold = max(ward.next_fold, earliest)
+    def _plan(self, due: Sequence[FollowedTable], pending: Pending, end: int) -> list[_Fold]:
+        return [_Fold(one, part) for one in due if (part := self._planned(one, pending, end)) is not None]
 
-    def _plan(self, due: Sequence[Ward], pending: Pending, end: int) -> list[tuple[Ward, Part]]:
-        return [(ward, part) for ward in due if (part := self._planned(ward, pending, end)) is not None]
-
-    def _planned(self, ward: Ward, pending: Pending, end: int) -> Part | None:
-        assert ward.keeper is not None
-        ward.replaced = 0
-        found = pending.between(ward.target.collection, ward.complete_to, end)
+    def _planned(self, followed: FollowedTable, pending: Pending, end: int) -> Part | None:
+        followed.replaced = 0
+        found = pending.between(followed.target.collection, followed.complete_to, end)
         summary = self._log.summary_at(end)
-        if (shown := ward.target.shown(summary)) is None:
+        if (shown := followed.target.shown(summary)) is None:
             return None  # Its first event is later.
         try:
-            ward.keeper.check_changes(committed.segment.fingerprint for committed in found)
-            segments = ward.keeper.missing(summary, [committed.segment for committed in found])
-            if not segments and not ward.keeper.is_outdated(summary):
-                ward.complete_to = max(ward.complete_to, end)  # All of it is of a generation that is not shown.
+            followed.keeper.check_changes(committed.segment.fingerprint for committed in found)
+            segments = followed.keeper.missing(summary, [committed.segment for committed in found])
+            if not segments and not followed.keeper.is_outdated(summary):
+                followed.complete_to = max(followed.complete_to, end)  # All of it is of a generation that is not shown.
                 return None
-            state = ward.keeper.state_for(summary, segments)
-            shown = shown if ward.target.kind == CURRENT else None
-            return plan_part(ward.keeper.target, state, segments, end, self._settings, shown)
+            state = followed.keeper.state_for(summary, segments)
+            shown = shown if followed.target.kind == CURRENT else None
+            return plan_part(followed.keeper.target, state, segments, end, self._settings, shown)
         except TidemarkError as error:
-            self._failed(ward, error)
+            self._failed(followed, error)
             return None
 
-    def _commit(self, ward: Ward, part: Part, outcome: Outcome, seconds: float) -> None:
+    def _perform(self, folds: Sequence[_Fold]) -> Iterator[tuple[_Fold, Outcome, float]]:
+        """Gives each fold, with its outcome and its seconds, as soon as it is done. Small ones are one job."""
+        small = [fold for fold in folds if fold.part.way == "task"]
+        began = time.monotonic()
+        outcomes = self._applier.apply_small([fold.part for fold in small])
+        spent = time.monotonic() - began
+        for fold, outcome in zip(small, outcomes, strict=True):
+            yield fold, outcome, spent * _share(outcome, outcomes)
+        large = [fold for fold in folds if fold.part.way != "task"]
+        for fold in sorted(large, key=lambda fold: fold.part.way == "sql"):
+            if self._stop.is_set():
+                return
+            began = time.monotonic()
+            if fold.part.way == "sql":
+                outcome = self._engine.apply(fold.part, fold.followed.keeper.table)
+            else:
+                outcome = self._applier.apply_large(fold.part)
+            yield fold, outcome, time.monotonic() - began
+
+    def _commit(self, fold: _Fold, outcome: Outcome, seconds: float) -> None:
+        followed, part = fold.followed, fold.part
         for executor, rows in outcome.rows_read.items():
             self._executors[executor] = self._executors.get(executor, 0) + rows
         if outcome.error is not None:
-            self._failed(ward, outcome.error)
+            self._failed(followed, outcome.error)
             return
-        assert ward.keeper is not None
-        removed = set(outcome.removes)
         began = time.monotonic()
         try:
             position = position_at(self._log, part.target.collection, part.shown, part.end)
             if part.way != "sql":  # Its engine has committed.
                 if part.state.begins or part.state.recast:
-                    ward.keeper.table.replace(outcome.adds, part.state.columns, position)
+                    followed.keeper.table.replace(outcome.adds, part.state.columns, position)
                 else:
-                    ward.keeper.table.commit(outcome.adds, outcome.removes, position)
+                    followed.keeper.table.commit(outcome.adds, outcome.removes, position)
         except TidemarkError as error:
-            self._failed(ward, error)
+            self._failed(followed, error)
             return
+        removed = set(outcome.removes)
+        followed.replaced = sum(file.size for file, _ in part.state.files if file.path in removed)
         now = time.monotonic()
-        ward.replaced = sum(file.size for file, _ in part.state.files if file.path in removed)
-        ward.next_fold = self._settings.fold.earliest_after(now, seconds + now - began)
-        ward.only_added = not removed and part.way != "sql"
-        ward.whole = self._whole(ward, part.end)
-        ward.conflicts = ward.failures = 0
-        ward.complete_to = part.end
-        ward.events += part.described.events
-        ward.way = part.way
-        ward.cost += outcome.cost
+        followed.next_fold = self._settings.fold.earliest_after(now, seconds + now - began)
+        followed.only_added = not removed and part.way != "sql"
+        followed.whole = self._whole(followed, part.end)
+        followed.conflicts = followed.failures = 0
+        followed.complete_to = part.end
+        followed.events += part.described.events
+        followed.way = part.way
+        followed.cost += outcome.cost
         self._progress.applied(Applied(part.described, outcome.cost))
 
-    def _failed(self, ward: Ward, error: TidemarkError) -> None:
+    def _maintain(self, followed: FollowedTable) -> None:
+        """Joins and removes files of a table, and leaves time before its next fold for old ones to go."""
+        if followed.error is None:
+            try:
+                self._maintenance.after_commit(followed)
+                followed.size = followed.keeper.table.size
+            except TidemarkError as error:
+                self._failed(followed, error)
+        if followed.replaced:
+            size = followed.keeper.table.size
+            earliest = self._settings.vacuum.earliest_after(time.monotonic(), followed.replaced, size)
+            followed.next_fold = max(followed.next_fold, earliest)
+
+    def _failed(self, followed: FollowedTable, error: TidemarkError) -> None:
         if error.code == _SPARK_FAILED and self._stop.is_set():
             # PySpark calls Java once more where an interrupt passes, and what that raises takes the interrupt's place.
             raise KeyboardInterrupt from error
         if error.code == _SPARK_FAILED and not self._jobs.is_alive():
             raise error
         # The next look finds what stands for a segment that is gone.
-        if error.code == _CONFLICT or (error.code == _MISSING and self._is_gone_since(ward)):
-            self._care.conflicted(ward, error)
+        if error.code == _CONFLICT or (error.code == _MISSING and self._is_gone_since(followed)):
+            self._tables.conflicted(followed, error)
         else:
-            self._care.set_aside(ward, error)
+            self._tables.set_aside(followed, error)
 
-    def _is_gone_since(self, ward: Ward) -> bool:
+    def _is_gone_since(self, followed: FollowedTable) -> bool:
         """Whether commits were compacted, or removed, since their segments were looked up."""
         self._log.find_replacements()
         is_outdated = self._pending is not None and self._pending.is_outdated
-        return is_outdated or ward.complete_to < self._log.log_start.offset
+        return is_outdated or followed.complete_to < self._log.log_start.offset
 
     def _report(self, pending: Pending) -> MaterializeReport:
-        opened = [ward for ward in self._care.wards.values() if ward.keeper is not None]
-        if not all(pending.reaches_back(ward.target.collection, ward.complete_to) for ward in opened):
+        opened = [one for one in self._tables.by_target.values() if one.opened is not None]
+        if not all(pending.reaches_back(one.target.collection, one.complete_to) for one in opened):
             # Tables that are set aside may be far behind.
-            pending = Pending(self._log, min(ward.complete_to for ward in opened))
+            pending = Pending(self._log, min(one.complete_to for one in opened))
             pending.follow()
-        tables = [self._kept(ward, pending) for ward in self._care.wards.values()]
         return MaterializeReport(
-            tables=tuple(sorted(tables, key=lambda kept: (kept.table, kept.kind))),
+            tables=self._tables.report(pending),
             end_offset=self._log.end(),
             seconds=time.monotonic() - self._began,
             executors=self._executors,
-        )
-
-    def _waits(self, target: Target) -> str:
-        """What the rows of a table wait for while it is read again; empty where they wait for nothing."""
-        summary = self._log.summary()
-        shown, newest = target.shown(summary), summary.newest(target.collection)
-        if target.kind != CURRENT or shown is None or newest is None:
-            return ""
-        if shown.newest.ended is not None and newest.number == shown.newest.number:
-            return f"later events wait from offset {newest.ended:,} on: the table is about to be read again"
-        far = f"which has {count(newest.events, 'event')} since offset {newest.begin:,}: {newest.why}"
-        if newest.number != shown.newest.number:
-            return f"rows of generation {shown.newest.number} stay until generation {newest.number} is whole, {far}"
-        if shown.over:
-            return f"rows of generation {shown.over} stay under generation {newest.number} until it is whole, {far}"
-        return ""
-
-    def _kept(self, ward: Ward, pending: Pending) -> KeptTable:
-        lacking = pending.between(ward.target.collection, ward.complete_to, pending.end) if ward.keeper else ()
-        table = ward.keeper.table if ward.keeper else None
-        standing = table.standing if table and table.exists else None
-        rows: int | None = None
-        error = ward.error
-        try:
-            rows = table.rows if table and table.exists else None
-        except TidemarkError as damage:
-            error = error or damage
-        return KeptTable(
-            table=ward.target.table,
-            kind=ward.target.kind,
-            path=(ward.keeper.target if ward.keeper else ward.target).place(self._settings.warehouse).shown,
-            way=ward.way,
-            events=ward.events,
-            rows=rows,
-            position=ward.keeper.position if ward.keeper else 0,
-            behind=sum(found.segment.rows for found in lacking),
-            stale_seconds=(datetime.now(UTC) - lacking[0].time).total_seconds() if lacking else 0.0,
-            error=str(error) if error else None,
-            generation=standing.generation if standing else 0,
-            over=standing.over if standing else 0,
-            waits=self._waits(ward.target),
-            cost=ward.cost,
         )
 
 

@@ -17,7 +17,7 @@ from tidemark.spark_sink.run.settings import KeepSettings
 from tidemark.spark_sink.source.followed_log import FollowedLog
 
 if TYPE_CHECKING:
-    from tidemark.spark_sink.pipeline.care import Ward
+    from tidemark.spark_sink.pipeline.followed_tables import FollowedTable
 
 _ENGINE_COMMITS = 50
 """After this many commits of the session's engine the table's small files are joined."""
@@ -34,38 +34,35 @@ class Maintenance:
         self._vacuum = settings.vacuum
         self._engine_commits: dict[str, int] = {}
 
-    def after_commit(self, ward: Ward) -> None:
+    def after_commit(self, followed: FollowedTable) -> None:
         """Does the maintenance that is due after a commit of a table.
 
         Raises:
             SparkError: ``TM-SPK-010`` when another process committed meanwhile, ``TM-SPK-015``.
         """
-        assert ward.keeper is not None
-        table = ward.keeper.table
+        table = followed.keeper.table
         if table.engine_only is not None:
-            self._leave_to_engine(ward)
+            self._leave_to_engine(followed)
             return
-        self._join(ward)
+        self._join(followed)
         clean(table)
-        ward.removed += ward.replaced
+        followed.removed += followed.replaced
         now = datetime.now(UTC)
-        if self._vacuum.is_due(ward.removed, table.size, now - ward.vacuumed):
+        if self._vacuum.is_due(followed.removed, table.size, now - followed.vacuumed):
             vacuum(table, self._vacuum.min_age)
-            ward.removed, ward.vacuumed = 0, now
+            followed.removed, followed.vacuumed = 0, now
 
-    def _leave_to_engine(self, ward: Ward) -> None:
+    def _leave_to_engine(self, followed: FollowedTable) -> None:
         """Lets the engine join files from time to time. The engine itself shortens the table's log."""
-        assert ward.keeper is not None
-        commits = self._engine_commits.get(ward.target.name, 0) + 1
+        commits = self._engine_commits.get(followed.target.name, 0) + 1
         if commits >= _ENGINE_COMMITS:
-            self._engine.compact(ward.keeper.table)
+            self._engine.compact(followed.keeper.table)
             commits = 0
-        self._engine_commits[ward.target.name] = commits
+        self._engine_commits[followed.target.name] = commits
 
-    def _join(self, ward: Ward) -> None:
+    def _join(self, followed: FollowedTable) -> None:
         """Joins small neighbouring files on executors. Rows and position do not change."""
-        assert ward.keeper is not None
-        keeper, table = ward.keeper, ward.keeper.table
+        keeper, table = followed.keeper, followed.keeper.table
         # Those of a table with a key that are small are so because its rows change: joined into large ones, they would
         # soon be rewritten as a whole.
         sizes = self._file_sizes
@@ -94,5 +91,5 @@ class Maintenance:
         adds = [file for outcome in outcomes for file in outcome.adds]
         removes = [path for outcome in outcomes for path in outcome.removes]
         table.commit(adds, removes, table.standing, data_change=False)
-        ward.cost = sum((outcome.cost for outcome in outcomes), ward.cost)
-        ward.replaced += sum(file.size for files in joined for file in files)
+        followed.cost = sum((outcome.cost for outcome in outcomes), followed.cost)
+        followed.replaced += sum(file.size for files in joined for file in files)

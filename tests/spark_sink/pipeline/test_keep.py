@@ -22,7 +22,7 @@ from tidemark.protocol.errors import ChangeLogError, SparkError, TidemarkError
 from tidemark.spark_sink.formats.delta_table import PositionedTable
 from tidemark.spark_sink.formats.file_sizes import FileSizes
 from tidemark.spark_sink.live.read_table import read_table
-from tidemark.spark_sink.pipeline.care import Care
+from tidemark.spark_sink.pipeline.followed_tables import FollowedTables
 from tidemark.spark_sink.pipeline.keep import keep
 from tidemark.spark_sink.pipeline.memory import Memory, memory_place
 from tidemark.spark_sink.run.progress import LoggedProgress
@@ -167,9 +167,9 @@ def test_what_a_run_lacks_is_told_by_the_table_and_the_log(lake: KeptLake, kind:
     memory.save(place)
 
     log = FollowedLog(lake.log.root)
-    care = Care(lake.settings(kind), log, LoggedProgress())
-    care.admit(log.summary())
-    assert {target.collection: ward.complete_to for target, ward in care.wards.items()} == {
+    tables = FollowedTables(lake.settings(kind), log, LoggedProgress())
+    tables.admit(log.summary())
+    assert {target.collection: table.complete_to for target, table in tables.by_target.items()} == {
         "public/quiet": lake.log.offset,
         "public/busy": lake.log.offset - 1,
     }

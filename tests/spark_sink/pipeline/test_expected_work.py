@@ -10,7 +10,7 @@ import pytest
 
 from tests.spark_sink.log_builder import LogBuilder, create, schema
 from tidemark.protocol.errors import ChangeLogError
-from tidemark.spark_sink.pipeline.forecast import expects_work
+from tidemark.spark_sink.pipeline.expected_work import expects_work
 from tidemark.spark_sink.pipeline.memory import Memory, SetAside, TableMemory, memory_place
 from tidemark.spark_sink.run.settings import KeepSettings
 from tidemark.spark_sink.tables.kept_tables import KeepRules
