@@ -57,7 +57,7 @@ def tree_seconds(pid: int) -> float:
 
 
 def _tree_ticks(pid: int) -> int:
-    return sum(_stat(pid)[11:15]) + sum(map(_tree_ticks, _children(pid)))
+    return sum(_stat(pid)[11:15]) + sum(map(_tree_ticks, children(pid)))
 
 
 def children_seconds() -> float:
@@ -71,11 +71,11 @@ def _server_seconds(running: ServerProcess) -> float:
     first = running.pid
     assert first is not None  # It runs.
     ticks = sum(_stat(first)[11:15])
-    ticks += sum(sum(_stat(child)[11:13]) for child in _children(first))
+    ticks += sum(sum(_stat(child)[11:13]) for child in children(first))
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def _children(pid: int) -> Iterator[int]:
+def children(pid: int) -> Iterator[int]:
     """Processes that a process started and that run."""
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         try:
