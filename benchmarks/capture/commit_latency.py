@@ -37,7 +37,7 @@ from tidemark.protocol.changelog.layout import COMMITS, SUMMARY_EVERY, commit_na
 from tidemark.protocol.store import Store
 from tidemark.protocol.store.local import DirectoryStore
 from tidemark.protocol.store.objects import ObjectStore
-from tidemark.runtime.changelog.batch import BoundCollection
+from tidemark.runtime.changelog.documents.bound_collection import BoundCollection
 from tidemark.runtime.changelog.writer import LogWriter
 
 WARM = 10

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, wait
 from typing import Any, TypeVar
 
@@ -20,10 +20,10 @@ from tidemark.protocol.changelog import layout
 from tidemark.protocol.changelog.models import QUARANTINE, QUARANTINE_SCHEMA, Generation, Segment, TableSchema
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.store import Store
-from tidemark.runtime.changelog.documents.column_names import ColumnNames
+from tidemark.runtime.changelog.documents.bound_collection import BoundCollection
 from tidemark.runtime.changelog.documents.column_parts import ColumnPart
-from tidemark.runtime.changelog.documents.decoder import DocumentDecoder, Part, decoder, unknown_members
-from tidemark.runtime.changelog.documents.quarantine import Misfit, Quarantine
+from tidemark.runtime.changelog.documents.decoder import DocumentDecoder, Part
+from tidemark.runtime.changelog.documents.quarantine import Quarantine
 from tidemark.runtime.changelog.files.failures import disappeared
 from tidemark.runtime.changelog.segments.segment_writer import SegmentWriter
 from tidemark.runtime.changelog.segments.threads import SegmentThreads
@@ -44,61 +44,11 @@ ROW_OVERHEAD = 64
 QUEUED_BLOCKS = 2
 """Decoded blocks that may wait for the writing threads while another one is made."""
 
+LARGE_BYTES = 8 * 1024 * 1024
+"""Of a large document. Its block is written before more is read: several such would take hundreds of MB."""
+
 OPEN_SEGMENTS = 100
 """Open files of a batch. Beyond it the oldest one is finished."""
-
-
-class BoundCollection:
-    """A collection under one schema, from ``LogWriter.bind``.
-
-    Args:
-        text: Columns that take any value and keep its text, as the source calls them.
-        widens: Documents may have members that the schema lacks. Each becomes a column of JSON text with a name of
-            these. None: they may not.
-        generation: The number of the generation that its events belong to; None for none.
-
-    Attributes:
-        schema: The columns.
-        fingerprint: Of the schema.
-        generation: As the argument.
-    """
-
-    def __init__(
-        self,
-        schema: TableSchema,
-        text: Collection[str] = (),
-        *,
-        widens: ColumnNames | None = None,
-        generation: int | None = 1,
-    ) -> None:
-        self._text = frozenset(text)
-        self._widens = widens
-        self.generation = generation
-        self._take(schema)
-
-    def _take(self, schema: TableSchema) -> None:
-        self.schema = schema
-        self.fingerprint = schema.fingerprint
-        self.decoder: DocumentDecoder = decoder(schema, self._text)
-
-    def fit(self, parts: Sequence[tuple[list[bytes], array[int]]]) -> tuple[list[Part], list[Misfit]]:
-        """Gathers documents with offsets, and separates those that do not fit. Raises as ``DocumentDecoder.fit``."""
-        fitting, misfits = self._fit(parts)
-        if misfits and self._widens is not None:
-            more = unknown_members(self.schema, [misfit.document for misfit in misfits])
-            if more:
-                self._take(self._widens.widened(self.schema, more))
-                return self._fit(parts)
-        return fitting, misfits
-
-    def _fit(self, parts: Sequence[tuple[list[bytes], array[int]]]) -> tuple[list[Part], list[Misfit]]:
-        fitting: list[Part] = []
-        misfits: list[Misfit] = []
-        for documents, offsets in parts:
-            found, apart = self.decoder.fit(documents, offsets)
-            fitting += found
-            misfits += apart
-        return fitting, misfits
 
 
 class _ColumnBlock:
@@ -293,21 +243,26 @@ class Batch:
         """Decodes a collection's block and hands it to the writing threads."""
         block = self._blocks.pop(name)
         self._failed = True  # until it has succeeded: a batch without these events must not be committed
+        waiting = QUEUED_BLOCKS
         if isinstance(block, _ColumnBlock):
             self._pending -= block.size
-            self._submit(_write_columns, block.collection, block.parts)
+            self._submit(_write_columns, block.collection, block.parts, is_large=False)
         elif block.documents:
             self._pending -= block.size + len(block.documents) * ROW_OVERHEAD
+            is_large = block.size >= LARGE_BYTES and max(map(len, block.documents)) >= LARGE_BYTES
             parts, misfits = block.collection.fit(list(_parts(block.documents, block.offsets)))
             self.quarantine.add(misfits)
             if parts:
-                self._submit(_write_block, block.collection, parts)
-        while len(self._writes) > QUEUED_BLOCKS:
+                self._submit(_write_block, block.collection, parts, is_large=is_large)
+            waiting = 0 if is_large else QUEUED_BLOCKS
+        while len(self._writes) > waiting:
             self._writes.popleft().result()
         self._failed = False
 
-    def _submit(self, write: Callable[..., None], collection: BoundCollection, parts: Sequence[Any]) -> None:
-        segment = self._segment(collection)
+    def _submit(
+        self, write: Callable[..., None], collection: BoundCollection, parts: Sequence[Any], *, is_large: bool
+    ) -> None:
+        segment = self._segment(collection, is_large)
         given = segment, collection.decoder, parts, self.quarantine
         self._writes.append(self._work(self._threads.writing, segment, write, *given))
 
@@ -317,12 +272,13 @@ class Batch:
         future = self._newest_work[segment] = threads.submit(_in_turn, before, work, *given)
         return future
 
-    def _segment(self, collection: BoundCollection) -> SegmentWriter:
-        """The open segment of a collection under this schema; a new one where there is none."""
+    def _segment(self, collection: BoundCollection, is_large: bool = False) -> SegmentWriter:
+        """The open segment of a collection under this schema, for such documents; a new one where there is none."""
         name = collection.schema.collection
         segment = self._open.get(name)
         kind = collection.fingerprint, collection.generation
-        if segment is not None and (segment.fingerprint, segment.generation) == kind:
+        is_same = segment is not None and (segment.fingerprint, segment.generation) == kind
+        if segment is not None and is_same and (segment.takes_large or not is_large):
             return segment
         if segment is not None:
             self._finish_segment(name)
@@ -339,6 +295,7 @@ class Batch:
             collection.fingerprint,
             collection.decoder.arrow_schema,
             generation=collection.generation,
+            takes_large=is_large,
         )
         self._begun.append(segment)
         self._open[name] = segment

@@ -29,8 +29,9 @@ from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.messages import JsonObject
 from tidemark.protocol.state import difference
 from tidemark.protocol.store import Store
-from tidemark.runtime.changelog.batch import Batch, BoundCollection
+from tidemark.runtime.changelog.batch import Batch
 from tidemark.runtime.changelog.claim import Claim, claimed, write_commit
+from tidemark.runtime.changelog.documents.bound_collection import BoundCollection
 from tidemark.runtime.changelog.documents.column_names import ColumnNames
 from tidemark.runtime.changelog.files.failures import disappeared, writing
 from tidemark.runtime.changelog.fills import with_stated_fills, without_fills

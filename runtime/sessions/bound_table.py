@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tidemark.protocol.changelog import TableSchema
 from tidemark.protocol.messages import COMPLETE, KEY_COLUMNS, JsonObject
-from tidemark.runtime.changelog.batch import Batch, BoundCollection
+from tidemark.runtime.changelog.batch import Batch
+from tidemark.runtime.changelog.documents.bound_collection import BoundCollection
 from tidemark.runtime.changelog.documents.schema_union import is_closed, union
 from tidemark.runtime.changelog.generations import CollectionGenerations
 from tidemark.runtime.changelog.writer import LogWriter

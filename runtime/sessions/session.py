@@ -25,7 +25,8 @@ from tidemark.protocol.messages import (
     Response,
     SourcedSchema,
 )
-from tidemark.runtime.changelog.batch import Batch, BoundCollection
+from tidemark.runtime.changelog.batch import Batch
+from tidemark.runtime.changelog.documents.bound_collection import BoundCollection
 from tidemark.runtime.changelog.documents.column_parts import column_parts
 from tidemark.runtime.changelog.writer import LogWriter
 from tidemark.runtime.connector.conversation import Conversation
@@ -101,7 +102,7 @@ class Session:
         self._lines_read = 0
         self._opened: Opened | None = None
         self._state: JsonObject = writer.state
-        self._batch: Batch = writer.begin()
+        self._batch = writer.begin()
         self._in_flight = self._batch
         self._checkpoints = 0
         self._departed = [bound for bound in self._bound if bound.departed]

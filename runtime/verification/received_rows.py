@@ -18,7 +18,8 @@ from tidemark.protocol.store import Store
 from tidemark.protocol.verification.chunk_files import chunk_bytes, identified
 from tidemark.protocol.verification.digests import DIGEST, digests
 from tidemark.protocol.verification.files import Begun, Ended, begin_path, chunk_path, end_path
-from tidemark.runtime.changelog.batch import Batch, BoundCollection
+from tidemark.runtime.changelog.batch import Batch
+from tidemark.runtime.changelog.documents.bound_collection import BoundCollection
 from tidemark.runtime.changelog.documents.column_parts import ColumnPart
 from tidemark.runtime.changelog.documents.quarantine import Misfit
 from tidemark.runtime.changelog.files.failures import writing

@@ -40,6 +40,8 @@ class SegmentWriter:
         fingerprint: Of ``table``.
         schema: The columns of the rows.
         generation: Of the rows.
+        takes_large: Values may have many megabytes. Then only the key, the offset and the time have statistics: those
+            of other columns would hold copies of two values, and Parquet leaves out any of more than 4 KB.
         group_rows: The fewest rows of a row group that ends at a break of the keys.
         longest_run: The most rows of a run.
 
@@ -56,6 +58,7 @@ class SegmentWriter:
         schema: pa.Schema,
         *,
         generation: int | None = 1,
+        takes_large: bool = False,
         group_rows: int = _GROUP_ROWS,
         longest_run: int = LONGEST_RUN,
     ) -> None:
@@ -63,10 +66,12 @@ class SegmentWriter:
         self.collection = table.collection
         self.fingerprint = fingerprint
         self.generation = generation
+        self.takes_large = takes_large
         self._where = store.where(path)
         self._group_rows = group_rows
         # Dictionaries for all but the offsets, which have one value a row and small steps.
         dictionaries: Any = [name for name in _leaves(schema) if name != "_offset"]
+        statistics: Any = not takes_large or [*table.key, "_offset", "_commit_ts"]
         self._rows = 0
         self._snapshot_rows = 0
         self._first_offset = self._last_offset = -1
@@ -86,6 +91,7 @@ class SegmentWriter:
                 compression="zstd",
                 dictionary_pagesize_limit=_DICTIONARY_BYTES,
                 use_dictionary=dictionaries,
+                write_statistics=statistics,
                 column_encoding={"_offset": "DELTA_BINARY_PACKED"},
                 write_page_checksum=True,
             )

@@ -9,14 +9,17 @@ from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
-from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, data_files, named_files, order
+from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, data_files, named_files, order, stored
 from tidemark.protocol.changelog.columns.table_schema import table_schema
 from tidemark.protocol.changelog.layout import HEADER
 from tidemark.protocol.store.local import DirectoryStore
-from tidemark.runtime.changelog.batch import QUEUED_BLOCKS, Batch, BoundCollection
+from tidemark.runtime.changelog.batch import BLOCK_ROWS, LARGE_BYTES, QUEUED_BLOCKS, Batch
+from tidemark.runtime.changelog.documents.bound_collection import BoundCollection
 from tidemark.runtime.changelog.segments.threads import SegmentThreads
+from tidemark.runtime.changelog.writer import LogWriter
 
 SCRIPT = """
 import sys
@@ -102,3 +105,37 @@ def test_decoded_blocks_do_not_pile_up_before_a_slow_disk(tmp_path: Path) -> Non
     assert disk.most == QUEUED_BLOCKS + 1
     (segment,) = batch.finish()
     assert segment.rows == 8
+
+
+def test_a_large_document_is_written_before_more_is_read(tmp_path: Path) -> None:
+    disk = SlowestDisk()
+    (tmp_path / HEADER).touch()
+    batch = Batch(DirectoryStore(tmp_path), 1, 1, 0, SegmentThreads(disk, disk))
+    orders = BoundCollection(table_schema(ORDERS, ORDER_SCHEMA, ["id"]))
+    batch.add(orders, [order(1), order(2)])
+    for id in range(3, 6):
+        batch.add(orders, [order(id, note="x" * 2 * LARGE_BYTES)])
+        assert disk.waiting == 0
+    batch.add(orders, [order(6), order(7)])
+    (segment,) = batch.finish()
+    assert (segment.first_offset, segment.last_offset, segment.rows) == (0, 6, 7)
+
+
+def test_values_of_many_megabytes_have_no_statistics(tmp_path: Path) -> None:
+    """Computing them takes memory for two copies of such a value, and Parquet does not keep them."""
+    with LogWriter.open(tmp_path, "shop") as log:
+        orders, batch = log.bind(ORDERS, ORDER_SCHEMA, ["id"]), log.begin()
+        batch.add(orders, [order(id) for id in range(BLOCK_ROWS)])
+        batch.add(orders, [order(BLOCK_ROWS, note="x" * LARGE_BYTES)])
+        batch.add(orders, [order(BLOCK_ROWS + 1)])
+        usual, large = log.commit(batch, {}, 1).segments
+    assert (usual.rows, large.rows, large.first_offset) == (BLOCK_ROWS, 2, BLOCK_ROWS)
+    assert "note" in with_statistics(tmp_path / usual.path)
+    assert with_statistics(tmp_path / large.path) == {"id", "_offset", "_commit_ts"}
+    assert [len(row["note"] or "") for row in stored(tmp_path)[BLOCK_ROWS:]] == [LARGE_BYTES, 0]
+
+
+def with_statistics(path: Path) -> set[str]:
+    """The columns that have statistics in the first row group of a file, though of nulls only."""
+    group = pq.read_metadata(path).row_group(0)
+    return {column.path_in_schema for column in map(group.column, range(group.num_columns)) if column.is_stats_set}

@@ -14,7 +14,8 @@ from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, order
 from tidemark.protocol.changelog.columns.table_schema import table_schema
 from tidemark.protocol.changelog.layout import HEADER
 from tidemark.protocol.store.local import DirectoryStore
-from tidemark.runtime.changelog.batch import Batch, BoundCollection
+from tidemark.runtime.changelog.batch import Batch
+from tidemark.runtime.changelog.documents.bound_collection import BoundCollection
 from tidemark.runtime.changelog.segments.threads import WRITING, SegmentThreads
 
 OTHERS = "public/others"
