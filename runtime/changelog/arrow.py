@@ -1,4 +1,4 @@
-"""Arrow as the writer of a change log needs it: without pandas."""
+"""Arrow as the writer of a change log needs it: without NumPy, and without pandas."""
 
 from __future__ import annotations
 
@@ -6,25 +6,28 @@ import sys
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 
-import pyarrow as pa
+_LEFT_OUT = frozenset({"numpy", "pandas"})
 
 
-class _NoPandas(MetaPathFinder):
+class _LeftOut(MetaPathFinder):
     def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
-        if name == "pandas":
-            raise ModuleNotFoundError("pandas is left out", name=name)
+        if name in _LEFT_OUT:
+            raise ModuleNotFoundError(f"{name} is left out", name=name)
         return None
 
 
-def leave_pandas_out() -> None:
-    """Lets Arrow find no pandas, unless that is imported already.
+def load_arrow() -> None:
+    """Imports Arrow, and lets it find neither NumPy nor pandas, unless they are imported already.
 
-    Before its first array Arrow looks for pandas, whose values it would recognise, and imports it: that takes longer
-    than Arrow itself, and such values never come here. Whoever asks Arrow for pandas later gets it all the same.
+    Arrow does without them. It imports NumPy with itself, and pandas before its first array, to recognise their values:
+    each takes longer than Arrow itself, and such values never come here. Other modules get both all the same.
     """
-    finder = _NoPandas()
+    finder = _LeftOut()
     sys.meta_path.insert(0, finder)
     try:
+        import pyarrow as pa
+        import pyarrow.compute
+
         pa.array([0])
     finally:
         sys.meta_path.remove(finder)

@@ -203,9 +203,9 @@ def _upkeep(
 
 def _load() -> type[Supervisor]:
     """Imports what writes the log, while the connector answers: Arrow takes half as long as all calls together."""
-    from tidemark.runtime.changelog.arrow import leave_pandas_out
+    from tidemark.runtime.changelog.arrow import load_arrow
 
-    leave_pandas_out()
+    load_arrow()
     from tidemark.runtime.sessions.supervisor import Supervisor
 
     return Supervisor

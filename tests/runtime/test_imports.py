@@ -18,14 +18,23 @@ def test_a_log_is_claimed_without_arrow() -> None:
     assert printed(f"import sys, {CAPTURE}; print({loaded}, end='')") == "{'tidemark.runtime.changelog.claim'}"
 
 
-def test_what_writes_a_log_is_loaded_without_pandas() -> None:
-    code = f"import sys; from {CAPTURE} import _load; print(_load().__name__, 'pandas' in sys.modules, end='')"
-    assert printed(code) == "Supervisor False"
+def test_what_writes_a_log_is_loaded_without_numpy_and_pandas() -> None:
+    loaded = "{'pyarrow', 'numpy', 'pandas'} & {*sys.modules}"
+    code = f"import sys; from {CAPTURE} import _load; print(_load().__name__, {loaded}, end='')"
+    assert printed(code) == "Supervisor {'pyarrow'}"
 
 
-def test_who_asks_arrow_for_pandas_later_gets_it() -> None:
+def test_others_get_numpy_and_pandas_all_the_same() -> None:
     code = (
-        "from tidemark.runtime.changelog.arrow import leave_pandas_out; import pyarrow as pa; leave_pandas_out();"
+        "from tidemark.runtime.changelog.arrow import load_arrow; load_arrow();"
+        "import numpy, pandas; print(pandas.DataFrame({'a': numpy.array([1, 2])})['a'].sum(), end='')"
+    )
+    assert printed(code) == "3"
+
+
+def test_arrow_that_was_there_before_keeps_what_it_has() -> None:
+    code = (
+        "import pyarrow as pa; from tidemark.runtime.changelog.arrow import load_arrow; load_arrow();"
         "print(pa.table({'a': [1, 2]}).to_pandas()['a'].sum(), end='')"
     )
     assert printed(code) == "3"
