@@ -20,7 +20,7 @@ STOP_WHEN_CAUGHT_UP = "TIDEMARK_STOP_WHEN_CAUGHT_UP"
 """A connector ends once every backfill is done and the log is read to where the server was."""
 
 KNOWN_STATE = "TIDEMARK_STATE"
-"""Of ``validate``: the capture's position, as JSON of the small members of its state."""
+"""``validate`` gets the capture's position in it, as JSON of the small members of the state."""
 
 CHECK = "TIDEMARK_CHECK"
 """``validate`` also reports what ``open`` would report. ``running``: while the capture runs."""

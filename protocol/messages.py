@@ -83,13 +83,13 @@ class Projection(Message, frozen=True):
 
 
 class JournalTemplate(Message, frozen=True):
-    """Of a collection's journals, or of a recovery log. Only Flow's runtime has any; connectors want a name."""
+    """The journals of a collection, or of a recovery log. Only Flow's runtime has any; connectors want a name."""
 
     name: str = ""
 
 
 class ShardTemplate(Message, frozen=True):
-    """Of a capture's shards. Only Flow's runtime has any; connectors want an id."""
+    """The shards of a capture. Only Flow's runtime has any; connectors want an id."""
 
     id: str = ""
 

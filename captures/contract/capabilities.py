@@ -19,7 +19,7 @@ class SplitsPages(Protocol):
     """Scans by pages can be cut into ranges. What is read in one transaction cannot."""
 
     def split_pages(self, binding: int, cursor: Key | None, until: Key | None, parts: int) -> list[Key]:
-        """As ``Source.split``, in places instead of keys: see ``ChunkRequest.physical``."""
+        """Splits as ``Source.split`` does, in places instead of keys: see ``ChunkRequest.physical``."""
 
 
 @runtime_checkable

@@ -68,7 +68,7 @@ class LogBatch:
 
     @property
     def says_something(self) -> bool:
-        """Its content counts as returned, so it must be returned even if the read failed after it."""
+        """Whether it has content that counts as returned: it must be returned even if the read failed after it."""
         return bool(self.lines or self.transactions or self.events or self.noted)
 
     def tell(self, event: ColumnsChanged | RowsAffected | ChangesPassed) -> None:

@@ -40,14 +40,14 @@ class TableReader(Protocol):
     """Reads chunks in a process of its own."""
 
     def read(self, request: ChunkRequest, table: Any) -> Chunk:
-        """As ``ChunkReader.read``; ``table`` is what the reader must know of the table."""
+        """Reads a chunk. See ``ChunkReader.read``; ``table`` is what the reader must know of the table."""
 
     def read_together(self, requests: Sequence[ChunkRequest], tables: Sequence[Any]) -> Sequence[Chunk | None]:
-        """As ``ChunkReader.read_together``; ``tables`` is parallel to ``requests``."""
+        """Reads chunks together. See ``ChunkReader.read_together``; ``tables`` is parallel to ``requests``."""
         return [None] * len(requests)
 
     def cancel(self) -> None:
-        """As ``ChunkReader.cancel``."""
+        """Cancels a read. See ``ChunkReader.cancel``."""
 
     def close(self) -> None: ...
 

@@ -15,7 +15,7 @@ class Cell(StrEnum):
     BYTES = "bytes"
     """A byte text of any bytes."""
     INTEGER = "integer"
-    """Of 64 bits."""
+    """An integer of 64 bits."""
     DOUBLE = "double"
     DATE = "date"
     """Days since 1970."""

@@ -36,7 +36,7 @@ T = TypeVar("T", bound=Gathered)
 
 
 class GatheredColumns(Generic[T]):
-    """Of one batch after another.
+    """The columns of one batch after another.
 
     Attributes:
         events: How many the batch has.

@@ -105,7 +105,7 @@ class Backfills:
 
     @property
     def scanned(self) -> bool:
-        """As ``finished``, but for rows that are to be read again by their keys."""
+        """Whether it is finished but for rows that are to be read again by their keys."""
         return all(b.ranges.scanned or b.failed for b in self.unfinished)
 
     @property
@@ -380,7 +380,7 @@ class Backfills:
         backfill.ranges.restart(pages_of(backfill.table))
 
     def read_over(self, backfill: TableBackfill) -> None:
-        """As ``read_again``, a little later; without a key the table is emptied first."""
+        """Has a table read again, a little later; without a key the table is emptied first."""
         backfill.put_off_all(self._clock() + HELD_SECONDS)
         if backfill.table.key:
             self.read_again(backfill)

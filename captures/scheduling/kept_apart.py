@@ -44,7 +44,7 @@ class KeptApart:
         self._any = False
 
     def to_state(self) -> list[list[str]] | bool:
-        """As the state has it; false for no rows."""
+        """What the state has of it; false for no rows."""
         return self._any or [key_texts(key) for key in self._keys] or False
 
     def restore(self, stored: list[list[str]] | bool | None) -> None:

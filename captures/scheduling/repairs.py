@@ -22,7 +22,7 @@ from tidemark.protocol.errors import UsageError
 from tidemark.protocol.messages import Control, Json
 
 MOST_KEYS = 10_000
-"""Of a command. With more, other commands would wait for long, and a scan of the table costs less."""
+"""The most keys of a command. With more, other commands would wait for long, and a scan of the table costs less."""
 
 Values = list[Json]
 

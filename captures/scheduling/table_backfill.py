@@ -141,12 +141,12 @@ class TableBackfill:
 
     @property
     def row_bytes(self) -> float:
-        """Of a document, on average; 0 before the first."""
+        """Bytes of a document, on average; 0 before the first."""
         return self.bytes / self.emitted if self.emitted else 0.0
 
     @property
     def state(self) -> str:
-        """As ``tidemark.protocol.log_lines.TableProgress`` has it."""
+        """The state's name in ``tidemark.protocol.log_lines.TableProgress``."""
         if isinstance(self.capture, LeftOut):
             return "set_aside" if self.capture.settled else "away"
         if isinstance(self.capture, Away):
@@ -275,7 +275,7 @@ class TableBackfill:
             self.ranges.retry()
 
     def to_state(self) -> JsonObject:
-        """Its part of the state, without nulls."""
+        """The table's part of the state, without nulls."""
         if isinstance(self.capture, LeftOut):
             return {**self.capture.to_state(), **self._apart()}
         state: JsonObject = {"identity": self.table.identity, "scan": self.ranges.to_state()}

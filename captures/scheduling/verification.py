@@ -43,7 +43,7 @@ class Verification:
 
     @classmethod
     def of_state(cls, stored: JsonObject | None) -> Self | None:
-        """As ``to_state`` has it."""
+        """The verification that ``to_state`` has written; None without one."""
         if stored is None:
             return None
         return cls(**stored)

@@ -163,7 +163,7 @@ class TableDatabase(ABC, Generic[E, R, S]):
 
     @abstractmethod
     def named(self, config: JsonObject, capture: str, state: JsonObject) -> JsonObject:
-        """As ``with_names``."""
+        """The endpoint's configuration with names. See ``with_names``."""
 
     @abstractmethod
     def endpoint(self, config: JsonObject) -> E:
@@ -215,7 +215,7 @@ class TableDatabase(ABC, Generic[E, R, S]):
 
     @abstractmethod
     def opened(self, endpoint: E, bindings: Sequence[Binding], resources: Sequence[R], *, only_reads: bool) -> Source:
-        """As ``open``."""
+        """Opens the source of tables. See ``open``."""
 
 
 def _tell(found: list[MadeObject]) -> None:

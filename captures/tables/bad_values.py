@@ -36,10 +36,10 @@ def _spelt_out(value: object) -> object:
 _NULL_IS_A_NAME = BeforeValidator(_spelt_out)
 
 EndpointPolicy = Annotated[Policy, _NULL_IS_A_NAME]
-"""Of all tables."""
+"""The policy of all tables."""
 
 ResourcePolicy = Annotated[Policy | dict[str, Policy] | None, _NULL_IS_A_NAME]
-"""Of one table, or of some of its columns; None, which only an absent entry gives, for the endpoint's."""
+"""The policy of one table, or of some of its columns; None, which only an absent entry gives, for the endpoint's."""
 
 ROW_LIMIT = MAX_LINE_BYTES - 64 * 1024
 """Bytes of a row's documents; what stands around them in a line is less than the rest."""
@@ -139,7 +139,7 @@ class BadValues(UnfitValues):
 
 
 CODE = "TM-CAP-020"
-"""Of ``BadValues``."""
+"""The code of ``BadValues``."""
 
 
 def _shown(key: bytes) -> str:
@@ -166,7 +166,7 @@ class Policies:
         return cls(resource or endpoint)
 
     def column(self, name: str, *, in_key: bool) -> Policy:
-        """Of one column. A key says which row it is: it is not changed where that was not asked for by name."""
+        """The policy of one column. A key says which row it is: it is changed only where that was asked for by name."""
         given = self.columns.get(name)
         if given is not None:
             return given
@@ -194,7 +194,7 @@ BAD_SCHEMA = {
     "additionalProperties": {"type": "string"},
     "description": "The event must be kept apart because of these values, by column, in the source's form.",
 }
-"""Of the member ``bad`` of ``_meta``."""
+"""The schema of the member ``bad`` of ``_meta``."""
 
 
 def policy_failures(

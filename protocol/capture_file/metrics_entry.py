@@ -41,5 +41,5 @@ class MetricsEntry(BaseModel):
 
     @property
     def address(self) -> tuple[str, int]:
-        """As a socket takes it."""
+        """Host and port, as a socket takes them."""
         return self.host, int(self.listen.rpartition(":")[2])

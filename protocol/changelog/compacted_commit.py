@@ -28,7 +28,7 @@ class Edge(NamedTuple):
 
 
 EDGE_DIGITS = 16
-"""Of a hash: enough to tell a log from one that was restored from a copy."""
+"""Digits of a hash: enough to tell a log from one that was restored from a copy."""
 
 
 class CompactedCommit(Commit):
@@ -55,7 +55,7 @@ class CompactedCommit(Commit):
     edges: list[Edge] = Field(default_factory=list)
 
     def up_to(self, offset: int) -> CompactedCommit:
-        """Its commits up to the one that has the event before an offset. The segments stay as they are."""
+        """The commits up to the one that has the event before an offset. The segments stay as they are."""
         place = bisect_left(self.edges, offset, key=lambda edge: edge.next_offset)
         kept = self.edges[: place + 1]
         return self.model_copy(

@@ -23,7 +23,7 @@ HEADER = "tidemark.json"
 COMMITS = "commits"
 DATA = "data"
 CONSUMERS = "consumers"
-"""Of readers that register, so that what they need is kept."""
+"""The folder of readers that register, so that what they need is kept."""
 
 LOCK = "writer.lock"
 

@@ -115,12 +115,12 @@ class Column(Model):
 
     @property
     def in_source(self) -> str:
-        """Its name in the source."""
+        """The column's name in the source."""
         return self.name if self.source is None else self.source
 
     @property
     def in_span(self) -> str:
-        """Its name where events of several generations are read together."""
+        """The column's name where events of several generations are read together."""
         return self.spanning or self.name
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PART_BYTES = 8 * 1024 * 1024
-"""Of a file that is written piece by piece. S3 takes 10,000 parts: so a file has at most 80 GB."""
+"""The size of a part of a file that is written piece by piece. S3 takes 10,000 parts: so a file has at most 80 GB."""
 
 _PARTS_IN_FLIGHT = 2
 

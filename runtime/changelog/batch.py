@@ -45,7 +45,7 @@ QUEUED_BLOCKS = 2
 """Decoded blocks that may wait for the writing threads while another one is made."""
 
 LARGE_BYTES = 8 * 1024 * 1024
-"""Of a large document. Its block is written before more is read: several such would take hundreds of MB."""
+"""A document of so many bytes is large. Its block is written before more is read: several take hundreds of MB."""
 
 OPEN_SEGMENTS = 100
 """Open files of a batch. Beyond it the oldest one is finished."""

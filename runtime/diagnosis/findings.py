@@ -51,7 +51,7 @@ class Findings:
         self.fail(error.message, error.code, error.remedy, error.entry.policy)
 
     def fail(self, message: str, code: str, remedy: str, policy: Policy | None = None) -> None:
-        """As ``bad``, of an error that another process has told."""
+        """Notes an error that another process has told. See ``bad``."""
         self.all.append(Finding(False, message, code, remedy, "failure", policy, self.part))
 
     @property

@@ -37,7 +37,7 @@ HEADERS = {
         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
     ),
 }
-"""Of each answer. Scripts may make text and no markup."""
+"""The headers of each answer. Scripts may make text and no markup."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ class Notification:
 
 
 def failure(error: TidemarkError) -> Notification:
-    """Of a capture that has ended with an error."""
+    """A capture has ended with an error."""
     more = {"code": error.code, "message": error.message, "remedy": error.remedy}
     return Notification("capture_failed", f"the capture failed with {error.code}: {error.message}", more)
 

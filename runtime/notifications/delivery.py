@@ -147,7 +147,7 @@ class Delivery:
         return (attempt.seconds_since_start or 0.0) >= self._seconds or time.monotonic() >= self._deadline
 
     def _sleep(self, seconds: float) -> None:
-        """As long as the capture runs; at its end, only up to the deadline."""
+        """Sleeps while the capture runs; at its end, only up to the deadline."""
         if not self._ending.wait(seconds):
             return
         time.sleep(max(0.0, min(seconds, 0.5, self._deadline - time.monotonic())))

@@ -35,7 +35,7 @@ class Chart:
     words: Callable[[float], str]
 
     def value(self, sample: Sample) -> float | None:
-        """Of one moment; None if it was unknown."""
+        """The value of one moment; None if it was unknown."""
         value: float | None = getattr(sample, self.name)
         return value
 

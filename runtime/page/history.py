@@ -13,7 +13,7 @@ from typing import Self
 EVERY_SECONDS = 5.0
 
 SPAN_SECONDS = 3600.0
-"""Of this time samples are kept."""
+"""Samples are kept for so long."""
 
 
 @dataclass(frozen=True, slots=True)

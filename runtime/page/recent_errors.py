@@ -12,7 +12,7 @@ from tidemark.protocol.log_lines import LogLine
 from tidemark.runtime.progress.display import Display, Passing, severity
 
 MOST = 20
-"""Of so many different ones the last are kept."""
+"""So many different errors are kept, the last of each."""
 
 
 @dataclass(slots=True)

@@ -14,10 +14,10 @@ from tidemark.runtime.status.verdict import needs
 from tidemark.runtime.status.words import behind_in_words
 
 MOST_NEEDS = 20
-"""Of which each is told. Thousands of tables may be set aside for the same reason."""
+"""So many are told one by one. Thousands of tables may be set aside for the same reason."""
 
 MOST_ROWS = 200
-"""Of each other section."""
+"""The most rows of any other section."""
 
 
 def needs_json(report: dict[str, Any], life: Liveness) -> dict[str, Any]:

@@ -65,7 +65,7 @@ class TableFigures:
 
     @property
     def seconds_left(self) -> float | None:
-        """Of the backfill at the present rate; None if unknown."""
+        """The time that the backfill will take at the present rate; None if unknown."""
         if self.progress is None or self.progress.done:
             return None
         if "seconds_left" in self.progress.model_fields_set:

@@ -47,13 +47,13 @@ class StateFolder:
 
     @classmethod
     def of_file(cls, capture_file: Path) -> Self:
-        """Of a capture file ``NAME``: ``.NAME.tidemark`` beside it, else one in the user's folder for state."""
+        """The folder of a file ``NAME``: ``.NAME.tidemark`` beside it, else one in the user's folder for state."""
         file = capture_file.absolute()
         return cls([file.with_name(f".{file.name}.tidemark"), user_folder() / f"{file.stem}-{digest_of(file)}"])
 
     @classmethod
     def of_log(cls, root: Path) -> Self:
-        """Of the capture that last wrote the log in a directory: the log's lock names it."""
+        """The folder of the capture that last wrote the log in a directory: the log's lock names it."""
         noted = note_in(root / layout.LOCK)
         return cls([Path(noted)] if noted else [])
 

@@ -44,7 +44,7 @@ BEAT_SECONDS = 5.0
 """The file is written at least this often while the capture runs."""
 
 COMMANDS = 20
-"""Of how many commands the file has the outcome."""
+"""The file has the outcome of so many commands."""
 
 LOOK_SECONDS = 1.0
 """How often it is tried whether the log can be written."""

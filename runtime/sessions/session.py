@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import selectors
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from tidemark.protocol.capture_file import CommitEntry
@@ -25,7 +25,6 @@ from tidemark.protocol.messages import (
     Response,
     SourcedSchema,
 )
-from tidemark.runtime.changelog.batch import Batch
 from tidemark.runtime.changelog.documents.bound_collection import BoundCollection
 from tidemark.runtime.changelog.documents.column_parts import column_parts
 from tidemark.runtime.changelog.writer import LogWriter
@@ -354,7 +353,7 @@ class Session:
             commit = self._committer.result()
         except ProtocolError as error:
             raise self._broken(error) from None
-        self._tell_quarantine(self._in_flight)
+        self._tell_quarantine(self._in_flight.quarantine.reasons)
         if commit.segments or commit.state.updated or not commit.state.merge_patch:
             self.advanced = True
         self._acknowledge(commit.checkpoints)
@@ -367,8 +366,8 @@ class Session:
             self._steer()
             self._talk.acknowledge(checkpoints)
 
-    def _tell_quarantine(self, batch: Batch) -> None:
-        for collection, (count, reason) in batch.quarantine.reasons.items():
+    def _tell_quarantine(self, reasons: Mapping[str, tuple[int, TidemarkError]]) -> None:
+        for collection, (count, reason) in reasons.items():
             self._display.notice(
                 "warning",
                 f"{count} events of {collection.replace('/', '.')} are kept apart in {QUARANTINE}: {reason.message}",

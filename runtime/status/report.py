@@ -45,7 +45,7 @@ NOTHING_OF_LOG: dict[str, Any] = {
     "tables": {},
     "commands": [],
 }
-"""As ``of_log`` says it of a log of which nothing is known yet."""
+"""What ``of_log`` says of a log of which nothing is known yet."""
 
 HALTED = ("away", "set_aside", "failed")
 """States of tables that a person must look at."""
@@ -71,7 +71,7 @@ class Place:
 
     @property
     def mistake_as_json(self) -> dict[str, str] | None:
-        """Its code, message and remedy."""
+        """The mistake's code, message and remedy."""
         error = self.mistake
         return None if error is None else {"code": error.code, "message": error.message, "remedy": error.remedy}
 

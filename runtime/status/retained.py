@@ -44,7 +44,7 @@ class Retained:
 
 
 def retained_now(said: JsonObject, life: Liveness) -> Retained:
-    """As a running capture has said it."""
+    """What a running capture has said of it."""
     progress = _progress(said)
     if progress is None or not life.running:
         return Retained()
@@ -53,7 +53,7 @@ def retained_now(said: JsonObject, life: Liveness) -> Retained:
 
 
 def ask_source(file: CaptureFile, log: ChangeLog, said: JsonObject, now: datetime) -> Retained:
-    """As the source says it of a capture that does not run.
+    """What the source says of it, for a capture that does not run.
 
     The rate is that since the capture said it last.
 

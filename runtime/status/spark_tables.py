@@ -55,7 +55,7 @@ class SparkTables:
         self._lock = threading.Lock()
 
     def by_kind(self) -> dict[tuple[str, str], dict[str, Any]]:
-        """As ``spark_tables``, by table and kind; nothing while the log cannot be read, which the run itself tells."""
+        """The tables, by table and kind; none while the log cannot be read, which the run itself tells."""
         with self._lock:
             try:
                 self._log = self._log or ChangeLog(self._file.log_store())
@@ -89,5 +89,5 @@ def _first_lacking(log: ChangeLog, complete: dict[str, int]) -> dict[str, dateti
 
 
 def _collection(name: str) -> str:
-    """Of a table's name with its kind: ``public/orders current``."""
+    """The collection in a table's name with its kind: ``public/orders current``."""
     return name.rpartition(" ")[0]

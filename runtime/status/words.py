@@ -19,7 +19,7 @@ def lag_in_words(report: dict[str, Any]) -> str:
 
 
 def limit_in_words(retained: dict[str, Any]) -> str:
-    """Of how much retained log the source drops the position, and when that is: it follows the size."""
+    """At how much retained log the source drops the position, and when that is: it follows the size."""
     if retained["limit"] is None:
         return ", without a limit"
     left = retained["seconds_left"]

@@ -54,7 +54,7 @@ class Orders:
 
     @classmethod
     def of(cls, folder: StateFolder, log: Store) -> Orders:
-        """Of a capture with this state folder and this log."""
+        """The orders of a capture with this state folder and this log."""
         if log.directory is None or folder.path is None:
             return cls(log, log, folder)
         return cls(DirectoryStore(folder.path), log)

@@ -15,7 +15,7 @@ from tidemark.protocol.verification.digests import DIGEST
 pc: Any = pyarrow.compute
 
 ROWS = 4_000_000
-"""Of a bucket, about: some 500 MB while they are sorted."""
+"""About so many are in a bucket: some 500 MB while they are sorted."""
 
 MOST = 256
 """Ids are divided by their first bits."""

@@ -313,7 +313,7 @@ def _true(column: Any) -> int:
 
 
 def _before(column: Any, first: Any) -> Any:
-    """Of each row, what the row before it has."""
+    """What the row before each row has."""
     return pa.chunked_array([pa.array([first], column.type), *column.slice(0, len(column) - 1).chunks], column.type)
 
 

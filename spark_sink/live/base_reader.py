@@ -21,7 +21,7 @@ _ROWS = 131_072
 """Rows of a record batch: the tail's keys are looked up once for each."""
 
 BASE_BYTES = 32 * 1024 * 1024
-"""Of the base's files in one partition."""
+"""Bytes of the base's files in one partition."""
 
 _MISSING = "is missing: a newer version of the table has replaced it. Read the table again"
 """Said of a file that was there when the read was planned."""
@@ -54,7 +54,7 @@ class BaseFiles:
         return wanted if not self.floor or "_offset" in wanted else [*wanted, "_offset"]
 
     def rows(self, stored: pa.Table, schema: pa.Schema) -> pa.Table:
-        """Of such columns, the rows that count, in the schema."""
+        """The rows that count, of such columns, in the schema."""
         if self.floor:
             stored = stored.filter(pc.greater_equal(stored["_offset"], pa.scalar(self.floor)))
         return self.places.rows(stored, schema)

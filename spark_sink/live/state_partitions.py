@@ -23,7 +23,7 @@ from tidemark.spark_sink.tables.store_place import StorePlace
 from tidemark.spark_sink.tables.table_columns import EVENT_META
 
 TAIL_BYTES = 128 * 1024 * 1024
-"""Of the tail's events in one partition, in memory. Each of them reads the whole tail to find its own events."""
+"""Bytes of the tail's events in one partition, in memory. Each of them reads the whole tail to find its own events."""
 
 _SAMPLED = 16
 """Segments from which keys are drawn to cut a large tail."""

@@ -78,7 +78,7 @@ class ColumnPart:
         self.rows = part.rows - len(part.skip)
 
     def places(self) -> pa.Array[Any]:
-        """Of a part of the log: the places of its events in the batch. Raises as the constructor."""
+        """The places that the events of a part of the log have in the batch. Raises as the constructor."""
         behind = self._table.num_columns - len(_OF_LOG)
         if behind < 0 or tuple(self._table.schema.types[behind:]) != _TYPES_OF_LOG:
             expected = ", ".join(f"{name} ({type_})" for name, type_ in zip(_OF_LOG, _TYPES_OF_LOG, strict=True))

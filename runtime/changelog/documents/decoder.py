@@ -197,7 +197,7 @@ class DocumentDecoder(ABC):
     def fit(
         self, documents: list[bytes], offsets: array[int], *, whole: bool = False
     ) -> tuple[list[Part], list[Misfit]]:
-        """As ``gather``, and separates documents that do not fit; with ``whole`` also those that ``cast`` would refuse.
+        """Gathers documents, and separates those that do not fit; with ``whole`` also those that ``cast`` would refuse.
 
         Raises:
             ChangeLogError: ``TM-LOG-010`` a ``_meta`` is invalid, so the event's operation is unknown.

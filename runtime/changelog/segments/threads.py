@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from tidemark.protocol.store import Store
 
 WRITING = 2
-"""As many segments are compressed at once: each takes some 30 MB meanwhile."""
+"""So many segments are compressed at once: each takes some 30 MB meanwhile."""
 
 _UPLOADS = 16
-"""As many are finished at once in an object store, which takes some hundredths of a second and no processor."""
+"""So many are finished at once in an object store, which takes some hundredths of a second and no processor."""
 
 
 @dataclass(frozen=True, slots=True)
