@@ -104,8 +104,6 @@ def _why_not(backfill: TableBackfill) -> str:
         return "it is paused"
     if backfill.failed is not None:
         return f"it could not be read: {backfill.failed.message}"
-    if backfill.ranges.scanned and not backfill.done and not backfill.left_out:
-        return ""  # Rows that the log gave in part are read beside those that are named.
     return why_not(backfill)
 
 

@@ -50,11 +50,8 @@ class Verifications:
                 del self._tables[binding]
                 continue
             if not verification.begun and not (why := why_not(backfill)):
-                if hidden := len(self._hidden()):
-                    some = "a transaction" if hidden == 1 else f"{hidden:,} transactions"
-                    verification.waits_for = f"{some} of the log that a snapshot may not show yet"
-                else:
-                    verification.waits_for = ""
+                verification.waits_for = self._waits_for(backfill)
+                if not verification.waits_for:
                     write(encode(VerifyBegin(binding=binding, run=verification.run)))
                     backfill.ranges.compare()
                     verification.begun = written = True
@@ -67,6 +64,15 @@ class Verifications:
             self._end(backfill, verification, why, write)
             written = True
         return written
+
+    def _waits_for(self, backfill: TableBackfill) -> str:
+        """What has to end before a verification begins, for people; empty if nothing has."""
+        if not backfill.done:
+            return "rows that are read again by their keys"
+        if hidden := len(self._hidden()):
+            some = "a transaction" if hidden == 1 else f"{hidden:,} transactions"
+            return f"{some} of the log that a snapshot may not show yet"
+        return ""
 
     def brought(self, backfill: TableBackfill, chunk: Chunk, emission: Emission, now: float) -> None:
         """A chunk is about to be written. It may have taken a share of the time only: the next one waits."""
@@ -122,7 +128,8 @@ def why_not(backfill: TableBackfill) -> str:
         return "it has no key by which its rows could be compared"
     if not backfill.table.scan.reads:
         return "it is captured only from its log (scan: none)"
-    if not backfill.done:
+    # Rows that the log gave in part may still be read by their keys: that is soon over.
+    if not backfill.ranges.scanned or (backfill.failed is not None and not backfill.done):
         return "its backfill is not done"
     if backfill.reread is not None and backfill.reread.put_off:
         return "it waits to be read again: see tidemark resume"

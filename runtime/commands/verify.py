@@ -62,7 +62,9 @@ def verify(
     Exit status: 0 all rows that were compared are equal, or were read again, 1 rows differ, 3 a table could not be
     compared for now.
     """
-    # Arrow takes long to load.
+    from tidemark.runtime.changelog.arrow import load_arrow
+
+    load_arrow()
     from tidemark.runtime.upkeep.repairs import Repairs
     from tidemark.runtime.verification.kept_rows import kept_of
     from tidemark.runtime.verification.run import command, results, under_way

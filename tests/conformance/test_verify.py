@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
+from tests.captures.impatient import status_of
 from tests.captures.session import Json, Session
 from tests.conformance.engine import Engine
 from tests.conformance.test_schema_changes import wide_users
@@ -86,3 +88,24 @@ def test_a_table_that_is_read_again_ends_it(engine: Engine) -> None:
         capture.send(verify(3))
         capture.until(lambda c: len(of_kind(c, "verifyEnd")) == 2)
         assert of_kind(capture, "verifyEnd")[1]["why"] == "its backfill is not done"
+
+
+def test_it_waits_for_rows_that_are_read_again_by_their_keys(engine: Engine) -> None:
+    """The log gave them in part, which any update may do at any time: nobody has to ask once more."""
+    wide_users(engine, 30)
+    bound = engine.bindings("users")
+    with engine.capture(bound) as first:
+        first.until(Session.done)
+    state = copy.deepcopy(first.state)
+    (kept,) = state["bindings"].values()
+    kept |= {"scan": {**kept["scan"], "rereads": [["7"]]}, "paused": True}
+    users = f"{engine.schema}.users"
+    with engine.capture(bound, state) as second:
+        second.send(verify(1))
+        second.until(lambda c: status_of(c, "users").get("waits_for") == "rows that are read again by their keys")
+        assert of_kind(second, "verifyBegin") == []
+        second.send({"control": {"sequence": 2, "action": "resume", "tables": [users]}})
+        second.until(ended)
+        (end,) = of_kind(second, "verifyEnd")
+        assert end["rows"] == 30 and end.get("why") is None
+        assert [document["id"] for _, document in second.documents] == [7]

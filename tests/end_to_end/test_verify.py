@@ -183,7 +183,7 @@ def test_nothing_differs_under_load(database: Database, tmp_path: Path) -> None:
         for _ in range(3):
             status, tables = verified(capture)
             assert {name: found["keys"] for name, found in tables.items() if found["keys"]} == {}
-            assert status == 0
+            assert status == 0, {name: found["why"] for name, found in tables.items()}
         workload.stop()
 
 
@@ -299,6 +299,6 @@ def test_a_table_that_is_emptied_or_altered_meanwhile_is_compared_later(database
             assert "public.emptied: not compared: it was emptied meanwhile" in said, said[-2000:]
             assert "public.altered: not compared: its columns changed meanwhile" in said, said[-2000:]
             status, tables = verified(capture)
-            assert status == 0
+            assert status == 0, {name: found["why"] for name, found in tables.items()}
             assert tables["public.emptied"]["rows"] == 0
             assert tables["public.altered"]["compared"] == 1000
