@@ -97,7 +97,7 @@ class MysqlDatabase(TableDatabase[EndpointConfig, ResourceConfig, Session]):
         return retained_from(session, parse_position(str(cursor))) if cursor else RetainedLog(None)
 
     def made(self, session: Session, endpoint: EndpointConfig) -> list[MadeObject]:
-        from tidemark.captures.mysql.chunks.watermark_table import made_objects
+        from tidemark.captures.mysql.chunks.fence import made_objects
 
         return made_objects(session, endpoint)
 

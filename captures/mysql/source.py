@@ -17,23 +17,21 @@ from tidemark.captures.contract.chunk_rows import ChunkHead
 from tidemark.captures.contract.errors import TableAltered, TableAway
 from tidemark.captures.contract.log import silence_limit
 from tidemark.captures.contract.source import OpenedTable, Regained, RetainedLog, ScanMethod, never
-from tidemark.captures.mysql.chunks.fence import ServerFence, fence_taker
+from tidemark.captures.mysql.chunks.fence import ServerFence, ensure_watermark_table, fence_taker
 from tidemark.captures.mysql.chunks.opened_reader import PACKAGES, open_reader
 from tidemark.captures.mysql.chunks.reader import SelectChunkReader
 from tidemark.captures.mysql.chunks.scan_target import ScanTarget
 from tidemark.captures.mysql.chunks.snapshot_scan import SnapshotScan
 from tidemark.captures.mysql.chunks.snapshot_scans import SnapshotScans
 from tidemark.captures.mysql.chunks.split_points import split
-from tidemark.captures.mysql.chunks.watermark_table import ensure_watermark_table
 from tidemark.captures.mysql.log.connection import LIMITS, BinlogConnection, StreamLimits
 from tidemark.captures.mysql.log.resumption import continued, end_position, retained_from, server_identity
 from tidemark.captures.mysql.log.stream import BinlogLog
-from tidemark.captures.mysql.server.conditions import condition_failure
-from tidemark.captures.mysql.server.replication import end_of_log
+from tidemark.captures.mysql.server.replication import XA, end_of_log, prepared_transactions
 from tidemark.captures.mysql.server.session import asking, connect
-from tidemark.captures.mysql.server.xa_recover import XA, prepared_transactions
 from tidemark.captures.mysql.tables.captured_tables import CapturedTables
 from tidemark.captures.mysql.tables.noted_tables import MEMBER
+from tidemark.captures.mysql.tables.prerequisites import condition_failure
 from tidemark.captures.mysql.terms.config import EndpointConfig, ResourceConfig, replica_id
 from tidemark.captures.mysql.terms.position import OFFSET_BITS, LogPosition, parse_position
 from tidemark.captures.readers.reader_process import ReaderProcess

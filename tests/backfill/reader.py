@@ -11,7 +11,7 @@ from tidemark.backfill.fence import TransactionId
 from tidemark.backfill.keys import Key, join_key, key_texts
 from tidemark.backfill.range_scan import ChunkPlan
 from tidemark.captures.mysql.chunks.fence import PositionFence
-from tidemark.captures.mysql.terms.transaction_ids import transaction_id
+from tidemark.captures.mysql.terms.gtid import transaction_id
 
 WHERE: Mapping[str | None, int] = {None: 0, "odd": 1, "even": 2}
 """Conditions: rows whose version is so."""

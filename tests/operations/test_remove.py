@@ -17,7 +17,7 @@ from tests.servers.deadline import wait_until
 from tests.servers.mariadb import Database as MariaDatabase
 from tests.servers.postgres import Database, drop_slot
 from tests.workload.tables import create_tables
-from tidemark.captures.mysql.chunks.watermark_table import create_watermark_table
+from tidemark.captures.mysql.chunks.fence import create_watermark_table
 from tidemark.demo.processes import TIDEMARK
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import struct
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
-from typing import Self
+from functools import partial
+from itertools import accumulate, takewhile
+from operator import attrgetter
+from typing import Any, Self, TypeAlias
 
 from nanoarrow import binary, string
 from nanoarrow.c_array import CArray, c_array_from_buffers
@@ -18,11 +20,11 @@ from nanoarrow.schema import struct as struct_of
 
 from tidemark.captures.contract.chunk_rows import KEY_MARK, ColumnRows, JoinedRows, ReadRows, Rows
 from tidemark.captures.mysql.chunks.scan_target import ScanTarget
-from tidemark.captures.mysql.rows.chunk_decoder import EXTRA_KEYS, SHORT
-from tidemark.captures.mysql.rows.row_cutter import Cell, Cutter, Present, Texts, compile_cutter
+from tidemark.captures.mysql.rows.chunk_decoder import EXTRA_KEYS, NULL, SHORT, text_length
 from tidemark.captures.mysql.values.arrow_forms import ArrowForm, arrow_form, arrow_plain, key_part
 from tidemark.captures.mysql.values.json_values import Convert
 from tidemark.captures.mysql.values.types import KeyForm, form, key_form
+from tidemark.captures.rows.source_literals import generated
 from tidemark.captures.tables.read_as_columns import LARGE_ROW, LargeRow, Unusual
 
 BATCH_BYTES = 1024 * 1024
@@ -181,3 +183,93 @@ def _bits(texts: Texts) -> bytes:
     """A bit for each text, the first one lowest: whether there is one."""
     bits = "".join("0" if text is None else "1" for text in reversed(texts))
     return int(bits, 2).to_bytes((len(texts) + 7) // 8, "little")
+
+
+Texts: TypeAlias = Sequence[bytes | None]
+"""The texts of one column, None for NULL."""
+
+Present: TypeAlias = Sequence[bytes]
+"""The same without NULLs."""
+
+Cutter: TypeAlias = Callable[[Sequence[bytes]], list[Any]]
+"""Payloads of row packets, at least one, to the texts of each column: ``Texts``, or ``Present`` where it is NOT NULL.
+
+Raises ValueError or LookupError for what is no row of the table.
+"""
+
+
+_PLAIN = 32
+"""Lower bytes are no printable characters. A length that is one of them can be told from any plain text."""
+
+_NULL = bytes([NULL])
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What is known of the texts of a column.
+
+    Attributes:
+        short: Their lengths take one byte.
+        plain: They have fewer than 32 characters, all of them printable ASCII.
+    """
+
+    short: bool
+    nullable: bool
+    plain: bool = False
+
+
+def compile_cutter(cells: Sequence[Cell]) -> Cutter:
+    """Generates the cutter of rows with these cells: best those come last whose texts are plain."""
+    plain = len(list(takewhile(attrgetter("plain"), reversed(cells))))
+    places = range(len(cells) - plain)
+    # A list for each column, and nothing for each row: the collector of garbage would look at tuples again and again.
+    lines = [
+        "def cut(rows):",
+        *(f"    c{place} = []; a{place} = c{place}.append" for place in places),
+        "    rests = []; rest = rests.append",
+        "    for row in rows:",
+        "        q = 0",
+        *(f"        {line}" for place in places for line in _taken(place, cells[place])),
+        *([] if plain else ["        if q > len(row):", "            raise ValueError"]),
+        "        rest(row[q:])",
+        f"    return [{''.join(f'c{place}, ' for place in places)}*plain(rests)]",
+    ]
+    names = {"length": text_length, "plain": partial(_plain_columns, cells[len(places) :])}
+    cut: Cutter = generated("row cutter", lines, names)["cut"]
+    return cut
+
+
+_SEPARATED = bytes.maketrans(bytes(range(_PLAIN)), bytes(_PLAIN))
+
+
+def _plain_columns(cells: Sequence[Cell], rests: Sequence[bytes]) -> list[Texts]:
+    """The columns of plain texts: the lengths before them are bytes that none of them holds."""
+    width, data = len(cells), b"".join(rests)
+    if any(cell.nullable for cell in cells):
+        data = data.replace(_NULL, b"\0" + _NULL)
+    texts = data.translate(_SEPARATED).split(b"\0")
+    if len(texts) != width * len(rests) + 1 or texts[0]:
+        raise ValueError
+    columns = [texts[place::width] for place in range(1, width + 1)]
+    return [
+        [None if text == _NULL else text for text in column] if cell.nullable and _NULL in column else column
+        for cell, column in zip(cells, columns, strict=True)
+    ]
+
+
+def _taken(place: int, cell: Cell) -> list[str]:
+    """The statements that take a text from ``q`` on."""
+    if cell.short and not cell.nullable:
+        return ["p = q + 1", "q = p + row[q]", f"a{place}(row[p:q])"]
+    long = [] if cell.short else [f"if n >= {NULL}:", "    n, p = length(row, n, p)"]
+    take = ["p = q + 1", *long, "q = p + n", f"a{place}(row[p:q])"]
+    if not cell.nullable:
+        return ["n = row[q]", *take]
+    return [
+        "n = row[q]",
+        f"if n == {NULL}:",
+        "    q += 1",
+        f"    a{place}(None)",
+        "else:",
+        *(f"    {line}" for line in take),
+    ]

@@ -1,4 +1,4 @@
-"""What a snapshot shows of the log, and where the log ends: by GTIDs, by positions, or by a row of our own.
+"""What a snapshot shows of the log, and where the log ends: by GTIDs, by positions, or by a row of a table of our own.
 
 docs/backfill.md proves each of these. A transaction's id, as the log gives it and fences know it:
 
@@ -13,15 +13,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tidemark.backfill.fence import TransactionId
-from tidemark.captures.mysql.server.replication import end_of_log, has_gtids, server_name
-from tidemark.captures.mysql.server.session import Session
-from tidemark.captures.mysql.server.xa_recover import prepared_xids
+from tidemark.captures.mysql.server.replication import end_of_log, has_gtids, prepared_xids, server_name
+from tidemark.captures.mysql.server.session import Session, asking
+from tidemark.captures.mysql.terms.columns import quoted_name
 from tidemark.captures.mysql.terms.config import EndpointConfig
-from tidemark.captures.mysql.terms.gtid import MariadbGtids, MysqlGtids
+from tidemark.captures.mysql.terms.gtid import MariadbGtids, MysqlGtids, transaction_id
 from tidemark.captures.mysql.terms.position import position
-from tidemark.captures.mysql.terms.quoting import quoted_name
-from tidemark.captures.mysql.terms.transaction_ids import transaction_id
 from tidemark.protocol.errors import SourceError
+from tidemark.protocol.removal import MadeObject
 
 _SNAPSHOT = "START TRANSACTION WITH CONSISTENT SNAPSHOT"
 
@@ -205,3 +204,48 @@ def fence_taker(session: Session, config: EndpointConfig, *, only_reads: bool = 
             remedy="Enable GTIDs (gtid_mode=ON, enforce_gtid_consistency=ON), or set `watermark_table`.",
         )
     return WatermarkFences(session, config.watermark_path)
+
+
+_COLUMNS = """
+SELECT column_name, data_type FROM information_schema.columns WHERE table_schema = %s AND table_name = %s
+ORDER BY ordinal_position
+"""
+
+
+def ensure_watermark_table(session: Session, config: EndpointConfig) -> bool:
+    """Creates the watermark table if it is needed and missing; returns whether it did. Raises pymysql.Error."""
+    path = config.watermark_path
+    if path is None or session.mariadb or has_gtids(session):
+        return False
+    if session.value("SELECT 1 FROM information_schema.tables WHERE table_schema = %s AND table_name = %s", *path):
+        return False
+    session.rows(create_watermark_table(path))
+    return True
+
+
+def create_watermark_table(table: tuple[str, str]) -> str:
+    """The statement that creates the watermark table if it is missing."""
+    return f"CREATE TABLE IF NOT EXISTS {_quoted(table)} (id INT PRIMARY KEY, n BIGINT NOT NULL) ENGINE = InnoDB"
+
+
+def made_objects(session: Session, config: EndpointConfig) -> list[MadeObject]:
+    """The watermark table, if it exists: all that a capture makes. Raises SourceError."""
+    path = config.watermark_path
+    if path is None:
+        return []
+    with asking("looking for the watermark table"):
+        columns = session.rows(_COLUMNS, *path)
+    if not columns:
+        return []
+    own = [(str(name).lower(), str(kind).lower()) for name, kind in columns] == [("id", "int"), ("n", "bigint")]
+    return [
+        MadeObject(
+            what=f"watermark table {config.watermark_table}",
+            statement=f"DROP TABLE {_quoted(path)}",
+            kept="" if own else "its columns are not those of a watermark table",
+        )
+    ]
+
+
+def _quoted(table: tuple[str, str]) -> str:
+    return ".".join(map(quoted_name, table))

@@ -6,9 +6,8 @@ from zlib import crc32
 
 from tidemark.captures.contract.errors import LostPosition
 from tidemark.captures.mysql.log import events
-from tidemark.captures.mysql.log.events import FINGERPRINT, HEADER
-from tidemark.captures.mysql.log.prepared_transactions import Prepared
-from tidemark.captures.mysql.log.row_events import ROW_EVENTS
+from tidemark.captures.mysql.log.events import FINGERPRINT, HEADER, ROW_EVENTS
+from tidemark.captures.mysql.log.open_transaction import Prepared
 from tidemark.captures.mysql.terms.gtid import Gtids, MariadbGtids, MysqlGtids
 from tidemark.captures.mysql.terms.position import FIRST_EVENT, LastEvent, LogPosition, PreparedPlace, position
 from tidemark.protocol.errors import SourceError

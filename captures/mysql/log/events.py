@@ -1,4 +1,4 @@
-"""Events of the binary log that are not rows: their kinds and their bodies.
+"""Events of the binary log: their kinds and their bodies, but for the rows in them.
 
 Formats: MySQL internals, "Replication event types" (``libs/mysql/binlog/event``), and MariaDB's knowledge base,
 "Replication protocol". Bodies are without the common header (19 bytes) and without a checksum; integers are little
@@ -12,9 +12,10 @@ import zlib
 from typing import NamedTuple
 from uuid import UUID
 
+from tidemark.captures.mysql.rows.log_decoder import DELETE, INSERT, PARTIAL_UPDATE, UPDATE
 from tidemark.captures.mysql.statements.tokens import NO_MODE, SqlMode
-from tidemark.captures.mysql.terms.event_bytes import ByteText, lenenc
-from tidemark.captures.mysql.terms.transaction_ids import xa_id
+from tidemark.captures.mysql.terms.event_bytes import ByteText, byte_text, lenenc
+from tidemark.captures.mysql.terms.gtid import xa_id
 from tidemark.protocol.errors import SourceError
 
 QUERY = 2
@@ -51,26 +52,9 @@ QUERY_COMPRESSED = 165
 WRITE_ROWS_COMPRESSED_V1, UPDATE_ROWS_COMPRESSED_V1, DELETE_ROWS_COMPRESSED_V1 = 166, 167, 168
 WRITE_ROWS_COMPRESSED, UPDATE_ROWS_COMPRESSED, DELETE_ROWS_COMPRESSED = 169, 170, 171
 
-IGNORED = frozenset(
-    (
-        STOP,
-        INTVAR,
-        RAND,
-        USER_VAR,
-        IGNORABLE,
-        ROWS_QUERY,
-        PREVIOUS_GTIDS,
-        TRANSACTION_CONTEXT,
-        VIEW_CHANGE,
-        ANNOTATE_ROWS,
-        BINLOG_CHECKPOINT,
-        START_ENCRYPTION,
-        GTID_LIST,
-        APPEND_BLOCK,
-        DELETE_FILE,
-        BEGIN_LOAD_QUERY,
-    )
-)
+_RARE = (STOP, INTVAR, RAND, USER_VAR, IGNORABLE, ROWS_QUERY, PREVIOUS_GTIDS, TRANSACTION_CONTEXT, VIEW_CHANGE)
+_RARE_OF_MARIADB = (ANNOTATE_ROWS, BINLOG_CHECKPOINT, START_ENCRYPTION, GTID_LIST)
+IGNORED = frozenset((*_RARE, *_RARE_OF_MARIADB, APPEND_BLOCK, DELETE_FILE, BEGIN_LOAD_QUERY))
 """Nothing that a document shows depends on these."""
 
 THREAD_SPECIFIC = 0x4
@@ -354,3 +338,47 @@ def read_heartbeat_v2(body: bytes) -> tuple[str, int]:
             offset, _ = lenenc(body, start)
         at = start + size
     return file, offset
+
+
+ROW_EVENTS = {
+    WRITE_ROWS: (INSERT, 2, False),
+    UPDATE_ROWS: (UPDATE, 2, False),
+    DELETE_ROWS: (DELETE, 2, False),
+    WRITE_ROWS_V1: (INSERT, 1, False),
+    UPDATE_ROWS_V1: (UPDATE, 1, False),
+    DELETE_ROWS_V1: (DELETE, 1, False),
+    PARTIAL_UPDATE_ROWS: (PARTIAL_UPDATE, 2, False),
+    WRITE_ROWS_COMPRESSED_V1: (INSERT, 1, True),
+    UPDATE_ROWS_COMPRESSED_V1: (UPDATE, 1, True),
+    DELETE_ROWS_COMPRESSED_V1: (DELETE, 1, True),
+    WRITE_ROWS_COMPRESSED: (INSERT, 2, True),
+    UPDATE_ROWS_COMPRESSED: (UPDATE, 2, True),
+    DELETE_ROWS_COMPRESSED: (DELETE, 2, True),
+}
+"""By kind: what is done to rows, the version of the head, and whether MariaDB compressed the rows."""
+
+WITHOUT_TABLE = b"\xff\xff\xff\x00\x00\x00"
+"""The table number of an event without rows, which only ends a statement."""
+
+_HEAD = 8
+"""Bytes of the table's number and the flags."""
+
+
+def row_event(kind: int, data: bytes, text: ByteText, start: int, end: int) -> tuple[str, bytes, ByteText, int, int]:
+    """What an event does, and where the count of its columns begins and its rows end: in ``data`` and ``text``, or in
+    others when it is compressed. Raises SourceError ``TM-MY-049`` when it does not decompress.
+    """
+    what, version, compressed = ROW_EVENTS[kind]
+    at = start + _HEAD
+    if version == 2:
+        at += int.from_bytes(data[at : at + 2], "little")
+    if not compressed:
+        return what, data, text, at, end
+    try:
+        # What stands before the rows is not compressed: the count, and a bitmap of columns for each image.
+        count, rows = lenenc(data, at)
+        rows += (2 if what == UPDATE else 1) * ((count + 7) // 8)
+        whole = data[at:rows] + inflate(data[rows:end])
+    except (ValueError, LookupError):
+        raise SourceError("TM-MY-049", "compressed rows in the log do not decompress") from None
+    return what, whole, byte_text(whole), 0, len(whole)

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidemark.captures.contract.log import LogBatch
+from tidemark.captures.mysql.log.events import WITHOUT_TABLE, row_event
 from tidemark.captures.mysql.log.logged_tables import LoggedTables
 from tidemark.captures.mysql.log.open_transaction import OpenTransaction
-from tidemark.captures.mysql.log.row_events import WITHOUT_TABLE, row_event
 from tidemark.captures.mysql.rows.cell_loops import Gather
 from tidemark.captures.mysql.rows.partial_rows import LacksKey
 from tidemark.captures.mysql.rows.row_sink import Sink

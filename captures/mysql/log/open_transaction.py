@@ -1,19 +1,24 @@
-"""The open transaction of the log: where its rows go, and its summary for the engine."""
+"""The open transaction of the log: what begins and ends it, where its rows go, and its summary for the engine."""
 
 from __future__ import annotations
 
 import logging
+import re
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import NamedTuple
 
 from tidemark.backfill.keys import TouchedKeys
 from tidemark.captures.contract.log import LogBatch, Transaction
 from tidemark.captures.contract.table_events import BadValuesCounted, RowsAffected
 from tidemark.captures.mysql.log.events import Gtid
-from tidemark.captures.mysql.log.prepared_transactions import Prepared
 from tidemark.captures.mysql.rows.row_sink import Sink
 from tidemark.captures.mysql.statements.tokens import Name
 from tidemark.captures.mysql.tables.logged_table import LoggedTable
 from tidemark.captures.mysql.tables.table_changes import ROLLED_BACK, UNKNOWN_ROWS
 from tidemark.captures.mysql.terms.event_bytes import ByteText
+from tidemark.captures.mysql.terms.gtid import xa_id
+from tidemark.captures.mysql.terms.position import PreparedPlace
 from tidemark.captures.rows.captured_line import opening, origin_members, without_columns
 from tidemark.captures.tables.truncation import Truncation, emptied, ignored
 from tidemark.protocol.errors import SourceError
@@ -170,3 +175,109 @@ class OpenTransaction:
         if table.binding in self._tracked:
             table.touched = self._current.touched.setdefault(table.binding, TouchedKeys())
         self._entered.append(table)
+
+
+class Control(Enum):
+    """The effect of such a statement."""
+
+    BEGIN = auto()
+    COMMIT = auto()
+    ROLLBACK = auto()
+    SAVEPOINT = auto()
+    ROLLBACK_TO = auto()
+    XA_START = auto()
+    XA_END = auto()
+    XA_COMMIT = auto()
+    XA_ROLLBACK = auto()
+
+
+class ControlStatement(NamedTuple):
+    """``xid`` as ``xa_id`` writes it; empty where the statement has none."""
+
+    control: Control
+    xid: str = ""
+
+
+_BEGIN = ControlStatement(Control.BEGIN)
+_COMMIT = ControlStatement(Control.COMMIT)
+
+_FORMS = re.compile(
+    rb"\s*(?:(?P<begin>BEGIN|START\s+TRANSACTION)\b(?!\s*NOT)"
+    rb"|(?P<commit>COMMIT)\b"
+    rb"|(?P<rollback_to>ROLLBACK\s+(?:WORK\s+)?TO)\b"
+    rb"|(?P<rollback>ROLLBACK)\b"
+    rb"|(?P<savepoint>(?:RELEASE\s+)?SAVEPOINT)\b"
+    rb"|XA\s+(?P<xa>START|BEGIN|END|PREPARE|COMMIT|ROLLBACK)\s+(?P<xid>.*))",
+    re.IGNORECASE | re.DOTALL,
+)
+_XID = re.compile(rb"X'([0-9a-f]*)'\s*,\s*X'([0-9a-f]*)'\s*,\s*(-?\d+)", re.IGNORECASE)
+_XA = {
+    b"START": Control.XA_START,
+    b"BEGIN": Control.XA_START,
+    b"END": Control.XA_END,
+    b"PREPARE": Control.XA_END,
+    b"COMMIT": Control.XA_COMMIT,
+    b"ROLLBACK": Control.XA_ROLLBACK,
+}
+
+
+def control(statement: bytes) -> ControlStatement | None:
+    """The effect of a statement on transactions; None if it has none."""
+    if statement == b"BEGIN":
+        return _BEGIN
+    if statement == b"COMMIT":
+        return _COMMIT
+    match = _FORMS.match(statement)
+    if match is None:
+        return None
+    if match["xa"] is not None:
+        xid = _XID.match(match["xid"])
+        parts = (bytes.fromhex(xid[1].decode()), bytes.fromhex(xid[2].decode()), int(xid[3])) if xid else None
+        return ControlStatement(_XA[match["xa"].upper()], xa_id(*parts) if parts else "")
+    return ControlStatement(Control[(match.lastgroup or "").upper()])
+
+
+_EVENT_BYTES = 128
+"""Memory that an event takes besides its rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldEvent:
+    """The rows of one event, from the count of their columns on."""
+
+    table: LoggedTable
+    what: str
+    rows: bytes
+
+
+@dataclass(slots=True)
+class Prepared:
+    """A prepared transaction.
+
+    Attributes:
+        place: Where it begins in the log.
+        events: Its rows; None when they must be read again.
+        size: Bytes of memory that ``events`` take.
+        bindings: Those that it changed.
+    """
+
+    place: PreparedPlace
+    events: list[HeldEvent] | None = field(default_factory=list)
+    size: int = 0
+    bindings: set[int] = field(default_factory=set)
+
+    def let_go(self) -> None:
+        """Holds no rows: they are read again when the transaction commits."""
+        self.events, self.size = None, 0
+
+    def add(self, event: HeldEvent, room: int) -> None:
+        """Holds an event, or drops all of them if it takes more than ``room`` bytes."""
+        self.bindings.add(event.table.binding)
+        if self.events is None:
+            return
+        size = len(event.rows) + _EVENT_BYTES
+        if size > room:
+            self.let_go()
+            return
+        self.events.append(event)
+        self.size += size

@@ -11,22 +11,19 @@ from tidemark.captures.contract.table_events import RowsAffected
 from tidemark.captures.mysql.log import events
 from tidemark.captures.mysql.log.binlog_cursor import LogPlace, ReadTo
 from tidemark.captures.mysql.log.connection import LIMITS, BinlogConnection, StreamLimits
-from tidemark.captures.mysql.log.events import DamagedEvent, Event
+from tidemark.captures.mysql.log.events import ROW_EVENTS, DamagedEvent, Event
 from tidemark.captures.mysql.log.logged_tables import InSnapshot, LoggedTables
 from tidemark.captures.mysql.log.mapped_rows import TableMaps
-from tidemark.captures.mysql.log.open_transaction import OpenTransaction
-from tidemark.captures.mysql.log.prepared_transactions import Committing
-from tidemark.captures.mysql.log.row_events import ROW_EVENTS
+from tidemark.captures.mysql.log.open_transaction import Control, ControlStatement, OpenTransaction, control
 from tidemark.captures.mysql.log.statement_effects import StatementEffects, statement_place
-from tidemark.captures.mysql.log.transaction_control import Control, ControlStatement, control
 from tidemark.captures.mysql.log.transaction_payload import payload_events
-from tidemark.captures.mysql.log.xa_transactions import XaTransactions, not_recalled
+from tidemark.captures.mysql.log.xa_transactions import Committing, XaTransactions, not_recalled
 from tidemark.captures.mysql.tables.captured_tables import CapturedTables
 from tidemark.captures.mysql.tables.table_changes import ROLLED_BACK
 from tidemark.captures.mysql.terms.config import OnPartitionGone, OnStatement
 from tidemark.captures.mysql.terms.event_bytes import ByteText
+from tidemark.captures.mysql.terms.gtid import transaction_id
 from tidemark.captures.mysql.terms.position import LogPosition
-from tidemark.captures.mysql.terms.transaction_ids import transaction_id
 from tidemark.captures.tables.truncation import Truncation
 from tidemark.protocol.errors import SourceError
 

@@ -5,6 +5,7 @@ Rows that are not held in memory until then are read from the log again.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Container
 from dataclasses import dataclass
 
 from tidemark.captures.contract.errors import LostPosition
@@ -12,11 +13,10 @@ from tidemark.captures.contract.log import LogBatch
 from tidemark.captures.contract.table_events import ChangesPassed, RowsAffected
 from tidemark.captures.mysql.log import events
 from tidemark.captures.mysql.log.binlog_cursor import LogPlace, ReadTo
+from tidemark.captures.mysql.log.events import ROW_EVENTS
 from tidemark.captures.mysql.log.logged_tables import LoggedTables
 from tidemark.captures.mysql.log.mapped_rows import MappedRows, TableMaps
-from tidemark.captures.mysql.log.open_transaction import OpenTransaction
-from tidemark.captures.mysql.log.prepared_transactions import Committing, HeldEvent, Prepared
-from tidemark.captures.mysql.log.row_events import ROW_EVENTS
+from tidemark.captures.mysql.log.open_transaction import HeldEvent, OpenTransaction, Prepared
 from tidemark.captures.mysql.tables.table_changes import PREPARED_BEFORE
 from tidemark.captures.mysql.terms.event_bytes import byte_text
 from tidemark.captures.mysql.terms.gtid import Gtids, MysqlGtids
@@ -196,3 +196,39 @@ class XaTransactions:
         else:
             rows = MappedRows(table, event.what, event.rows, byte_text(event.rows), 0, len(event.rows))
             self._maps.write(rows, transaction, self.place, batch)
+
+
+REMEMBERED = 1_000
+"""After this many commits of prepared transactions the server is asked which are not complete."""
+
+
+class Committing:
+    """Xids whose XA COMMIT was read from the log, and which snapshots may not show yet.
+
+    Args:
+        prepared: Those that were prepared, and did not end, before the position where reading begins.
+        still_prepared: Asks which xids are prepared, or whose commit is not complete: all others are visible. Those
+            that ``prepared`` lacks may have been committed before that position.
+
+    Attributes:
+        xids: All of them, and some that are complete.
+    """
+
+    def __init__(self, prepared: Container[str], still_prepared: Callable[[], Collection[str]]) -> None:
+        self._still_prepared = still_prepared
+        self._limit = REMEMBERED
+        self.xids = {xid for xid in still_prepared() if xid not in prepared}
+
+    def add(self, xid: str) -> None:
+        """The log has the XA COMMIT."""
+        self.xids.add(xid)
+
+    def prepared(self, xid: str) -> None:
+        """The log has the XA PREPARE of another transaction with this xid, so the earlier one is complete."""
+        self.xids.discard(xid)
+
+    def forget(self) -> None:
+        """Forgets those that are complete, once there are many. Raises as ``still_prepared``."""
+        if len(self.xids) > self._limit:
+            self.xids.intersection_update(self._still_prepared())
+            self._limit = REMEMBERED + 2 * len(self.xids)

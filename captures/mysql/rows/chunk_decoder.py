@@ -14,8 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tidemark.captures.mysql.terms.columns import Column
-from tidemark.captures.mysql.terms.quoting import quoted_name
+from tidemark.captures.mysql.terms.columns import Column, quoted_name
 from tidemark.captures.mysql.values import json_values
 from tidemark.captures.mysql.values.calendar_days import CALENDAR
 from tidemark.captures.mysql.values.charsets import HALVES, joined_halves

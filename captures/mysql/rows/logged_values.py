@@ -7,9 +7,15 @@ at once in the JSON that the conversion would make of that text.
 from __future__ import annotations
 
 from tidemark.captures.mysql.rows import table_map
-from tidemark.captures.mysql.rows.logged_hashes import hash_value, labels_of
 from tidemark.captures.mysql.rows.table_map import LoggedColumn
-from tidemark.captures.mysql.rows.value_reader import ValueReader, read_datetime, read_decimal, read_timestamp
+from tidemark.captures.mysql.rows.value_reader import (
+    ValueReader,
+    hash_value,
+    labels_of,
+    read_datetime,
+    read_decimal,
+    read_timestamp,
+)
 from tidemark.captures.mysql.terms.columns import Column
 from tidemark.captures.mysql.values import binary_values
 from tidemark.captures.mysql.values.binary_values import (
@@ -34,6 +40,11 @@ from tidemark.captures.mysql.values.types import CONVERSIONS, Form, KeyForm, for
 from tidemark.captures.rows.cells import Cell
 from tidemark.captures.tables.bad_values import SHORT_JSON, check_nesting
 
+_BINARY = """
+    DATES ANY_DATES DAYS ANY_DAYS EPOCH_DAYS ANY_EPOCH_DAYS DAY_SECONDS NEVER DATE_DAYS HALF_DAY_MICROSECONDS
+    CLOCK_MICROSECONDS no_day TWO_DIGITS time_text old_datetime_text old_time_text hires_datetime_text
+    hires_timestamp_text hires_time_text inflated uuid_text inet4_text inet6_text
+"""
 NAMES: dict[str, object] = {
     "string": string,
     "single_of": single_of,
@@ -46,29 +57,7 @@ NAMES: dict[str, object] = {
     "json_text": json_text,
     "TRUTH": ("false", "true"),
     "CALENDAR": CALENDAR,
-    "DATES": binary_values.DATES,
-    "ANY_DATES": binary_values.ANY_DATES,
-    "DAYS": binary_values.DAYS,
-    "ANY_DAYS": binary_values.ANY_DAYS,
-    "EPOCH_DAYS": binary_values.EPOCH_DAYS,
-    "ANY_EPOCH_DAYS": binary_values.ANY_EPOCH_DAYS,
-    "DAY_SECONDS": binary_values.DAY_SECONDS,
-    "NEVER": binary_values.NEVER,
-    "DATE_DAYS": binary_values.DATE_DAYS,
-    "HALF_DAY_MICROSECONDS": binary_values.HALF_DAY_MICROSECONDS,
-    "CLOCK_MICROSECONDS": binary_values.CLOCK_MICROSECONDS,
-    "no_day": binary_values.no_day,
-    "TWO_DIGITS": binary_values.TWO_DIGITS,
-    "time_text": binary_values.time_text,
-    "old_datetime_text": binary_values.old_datetime_text,
-    "old_time_text": binary_values.old_time_text,
-    "hires_datetime_text": binary_values.hires_datetime_text,
-    "hires_timestamp_text": binary_values.hires_timestamp_text,
-    "hires_time_text": binary_values.hires_time_text,
-    "inflated": binary_values.inflated,
-    "uuid_text": binary_values.uuid_text,
-    "inet4_text": binary_values.inet4_text,
-    "inet6_text": binary_values.inet6_text,
+    **{name: getattr(binary_values, name) for name in _BINARY.split()},
 }
 """What generated source may use by name."""
 
@@ -85,12 +74,11 @@ _SIGNED_BITS = 63
 
 _LENGTHS = {1: "B", 2: "H", 3: "HB", 4: "I"}
 _TEXTS = frozenset((table_map.VARCHAR, table_map.VAR_STRING, table_map.STRING, table_map.VARCHAR_COMPRESSED))
+_COMPRESSED = frozenset((table_map.VARCHAR_COMPRESSED, table_map.BLOB_COMPRESSED))
+_PLAIN_BLOBS = (table_map.TINY_BLOB, table_map.BLOB, table_map.MEDIUM_BLOB, table_map.LONG_BLOB)
 _BLOBS = frozenset(
     (
-        table_map.TINY_BLOB,
-        table_map.BLOB,
-        table_map.MEDIUM_BLOB,
-        table_map.LONG_BLOB,
+        *_PLAIN_BLOBS,
         table_map.BLOB_COMPRESSED,
         table_map.JSON,
         table_map.GEOMETRY,
@@ -98,7 +86,6 @@ _BLOBS = frozenset(
         table_map.TYPED_ARRAY,
     )
 )
-_COMPRESSED = frozenset((table_map.VARCHAR_COMPRESSED, table_map.BLOB_COMPRESSED))
 _MOMENTS = frozenset((Cell.DATE, Cell.DATETIME, Cell.TIMESTAMP))
 _ADDRESSES = frozenset(("uuid", "inet4", "inet6"))
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tidemark.backfill.keys import Key
-from tidemark.captures.mysql.rows.partial_json import apply_changes
 from tidemark.captures.mysql.rows.row_images import RAW, DecodedTable, Image
 from tidemark.captures.mysql.rows.row_sink import Sink, next_place
 from tidemark.captures.mysql.rows.table_map import JSON
 from tidemark.captures.mysql.terms.event_bytes import ByteText, lenenc
-from tidemark.captures.mysql.values.json_binary import json_text, print_tree, read_tree
+from tidemark.captures.mysql.values.json_binary import apply_changes, json_text, print_tree, read_tree
 from tidemark.captures.mysql.values.json_values import string
 from tidemark.captures.rows.captured_line import END
 from tidemark.protocol.errors import SourceError

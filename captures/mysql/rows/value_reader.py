@@ -1,13 +1,19 @@
-"""Source that reads one column of a row image, and the types whose integers are big endian."""
+"""Source that reads one column of a row image: types whose integers are big endian, and hashes of values."""
 
 from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
+from functools import partial
 
+from tidemark.captures.mysql.rows import table_map
+from tidemark.captures.mysql.rows.table_map import LoggedColumn
+from tidemark.captures.mysql.terms.columns import Column
 from tidemark.captures.mysql.values.binary_values import decimal_groups, decimal_reader, fraction_bytes
 from tidemark.captures.mysql.values.json_values import moment
+from tidemark.captures.mysql.values.types import Form, hashable, set_text
 from tidemark.captures.rows.cells import Cell
+from tidemark.captures.rows.hashes import hashed
 
 _BIG_ENDIAN = {1: "B", 2: "H", 3: "BH", 4: "I"}
 """``struct`` codes of an integer of so many bytes."""
@@ -150,3 +156,38 @@ def _digits(reader: ValueReader, place: str, value: str, digits: int, stored: in
     # A one in front keeps the zeros, and costs less than a format.
     reader.prepare.append(f"p{place} = f'{{{value} + {10 ** (stored or digits)}}}'")
     return f"{{p{place}[1:{digits + 1}]}}"
+
+
+def hash_value(reader: ValueReader, logged: LoggedColumn, column: Column, of: Form, place: str) -> None:
+    """Makes ``reader.json`` that of the hash of the text that ``types.column_conversion`` takes, as chunks do.
+
+    Args:
+        reader: Complete, with a JSON that nothing else needs.
+        of: The column's form.
+
+    Raises:
+        LookupError: A type that is not hashed.
+    """
+    if logged.type == table_map.JSON or not hashable(column):
+        raise LookupError("a type that has no hash")
+    v = f"v{place}"
+    text = reader.key or reader.json
+    if logged.type == table_map.ENUM:
+        reader.names[f"texts{place}"] = ("", *labels_of(column))
+        text = f"{{texts{place}[{v}]}}"
+    elif logged.type == table_map.SET:
+        reader.names[f"set_text{place}"] = partial(set_text, labels_of(column))
+        text = f"{{set_text{place}({v})}}"
+    elif reader.variable:
+        text = f"{{{v}}}"
+    elif of is Form.BOOLEAN:
+        text = f"{{{v}:d}}"
+    reader.names[f"hashed{place}"] = hashed(column.salt)
+    reader.prepare.append(f'h{place} = hashed{place}(f"{text}")[1:-1]')
+    reader.json, reader.mark = f"{{h{place}}}", '"'
+    reader.cell, reader.of, reader.raw = "", Cell.TEXT, False
+
+
+def labels_of(column: Column) -> tuple[str, ...]:
+    """The labels of an enum or set as byte texts."""
+    return tuple(label.encode().decode("latin-1") for label in column.labels)

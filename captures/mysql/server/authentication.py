@@ -15,7 +15,6 @@ from pymysql.constants import CR, ER
 
 from tidemark.captures.mysql.server.wire import is_encrypted, read_packet
 from tidemark.captures.mysql.terms.config import EndpointConfig
-from tidemark.captures.mysql.terms.quoting import quoted_account, quoted_text
 from tidemark.protocol.errors import SourceError
 
 _SECURE_TRANSPORT_REQUIRED = 3159
@@ -155,3 +154,14 @@ def _alter(user: str) -> str:
 def _host_of(user: str) -> str:
     """The server does not tell a client that it refuses as which account it took it."""
     return f"HOST is the account's host: SELECT host FROM mysql.user WHERE user = {quoted_text(user)};"
+
+
+def quoted_text(text: str) -> str:
+    """A literal in the server's default SQL mode."""
+    doubled = text.replace("\\", "\\\\").replace("'", "''")
+    return f"'{doubled}'"
+
+
+def quoted_account(user: str, host: str) -> str:
+    """``'user'@'host'``."""
+    return f"{quoted_text(user)}@{quoted_text(host)}"

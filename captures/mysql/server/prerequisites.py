@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 import pymysql
 from pymysql.constants import ER
 
+from tidemark.captures.mysql.server.authentication import quoted_text
 from tidemark.captures.mysql.server.replication import has_gtids
 from tidemark.captures.mysql.server.session import Session, error_of
 from tidemark.captures.mysql.terms.config import EndpointConfig, ResourceConfig, replica_id
-from tidemark.captures.mysql.terms.quoting import quoted_text
 from tidemark.protocol.errors import SourceError
 
 logger = logging.getLogger(__name__)

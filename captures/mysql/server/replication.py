@@ -1,9 +1,15 @@
-"""A server as its replicas see it: its identity, its GTIDs, the end of its log, and why it ended the log's stream."""
+"""A server as its replicas see it: its identity, its GTIDs, its log's end, its prepared transactions."""
 
 from __future__ import annotations
 
+import logging
+
+import pymysql
+from pymysql.constants import ER
+
 from tidemark.captures.contract.errors import LostPosition
 from tidemark.captures.mysql.server.session import Session
+from tidemark.captures.mysql.terms.gtid import xa_id
 from tidemark.captures.mysql.terms.position import position
 from tidemark.protocol.errors import SourceError
 
@@ -62,3 +68,54 @@ def stream_failure(number: int, message: str, server_id: int, account: str) -> S
     if "out-of-order" in lower or "diverged" in lower or "position > file size" in lower:
         return LostPosition("TM-MY-016", reason)
     return SourceError("TM-MY-020", f"the server cannot read its binary log: {reason}")
+
+
+logger = logging.getLogger(__name__)
+
+XA = "xa:"
+"""The prefix of their names."""
+
+_REFUSED = (ER.XAER_RMERR, ER.SPECIFIC_ACCESS_DENIED_ERROR)
+
+
+def may_see_prepared(session: Session) -> bool:
+    """Whether the user may see prepared transactions. Raises pymysql.Error."""
+    return _recoverable(session) is not None
+
+
+def prepared_transactions(session: Session) -> list[str]:
+    """Their names now, without blanks. Empty if the user may not see them: MySQL requires a privilege.
+
+    Raises:
+        pymysql.Error: The server refuses otherwise, or the connection is lost.
+    """
+    found = _recoverable(session)
+    if found is None:
+        logger.warning(
+            "the user may not see XA transactions (GRANT XA_RECOVER_ADMIN): if one that is prepared now is committed "
+            "later, all tables are read again"
+        )
+        return []
+    return [f"{XA}{form}:{len(first)}:{(first + second).hex()}" for first, second, form in found]
+
+
+def prepared_xids(session: Session) -> frozenset[str]:
+    """Their xids now, and those whose commit is not complete, as ``xa_id`` writes them. Raises pymysql.Error."""
+    return frozenset(xa_id(*parts) for parts in _listed(session))
+
+
+def _recoverable(session: Session) -> list[tuple[bytes, bytes, int]] | None:
+    """As ``_listed``; None where the user may not see them."""
+    try:
+        return _listed(session)
+    except pymysql.Error as error:
+        if error.args[0] not in _REFUSED:
+            raise
+        return None
+
+
+def _listed(session: Session) -> list[tuple[bytes, bytes, int]]:
+    """Transaction, branch and format of each."""
+    # Most transaction managers make xids of any bytes, and MariaDB declares them as text.
+    rows = session.rows_of_bytes("XA RECOVER")
+    return [(data[: int(length)], data[int(length) :], int(form)) for form, length, _, data in rows]

@@ -13,10 +13,9 @@ import pymysql
 from pymysql.connections import Connection
 
 from tidemark.captures.contract.errors import TableAltered, TableAway
-from tidemark.captures.mysql.server.authentication import PLUGINS, expired, refusal
+from tidemark.captures.mysql.server.authentication import PLUGINS, expired, quoted_account, refusal
 from tidemark.captures.mysql.server.wire import WireConnection, break_off, socket_of, unverified
 from tidemark.captures.mysql.terms.config import EndpointConfig
-from tidemark.captures.mysql.terms.quoting import quoted_account
 from tidemark.protocol.errors import SourceError
 
 CONNECT_TIMEOUT_SECONDS = 15

@@ -7,20 +7,17 @@ from dataclasses import replace
 from typing import Protocol
 
 from tidemark.captures.contract.source import Regained
-from tidemark.captures.mysql.server.replication import end_of_log
+from tidemark.captures.mysql.server.replication import end_of_log, may_see_prepared, prepared_xids
 from tidemark.captures.mysql.server.session import Session, asking
-from tidemark.captures.mysql.server.xa_recover import may_see_prepared, prepared_xids
 from tidemark.captures.mysql.statements.actions import Alteration
-from tidemark.captures.mysql.tables.bindings import BoundTable, absent, bound_tables
+from tidemark.captures.mysql.tables.bindings import BoundTable, Layout, absent, bound_tables, read_layout
 from tidemark.captures.mysql.tables.catalog import folded
 from tidemark.captures.mysql.tables.constants import constants
 from tidemark.captures.mysql.tables.conversions import Definitions
 from tidemark.captures.mysql.tables.followed_columns import followed, same_names
-from tidemark.captures.mysql.tables.layouts import Layout, read_layout
 from tidemark.captures.mysql.tables.noted_tables import ColumnIdentities, NotedTables
 from tidemark.captures.mysql.tables.partitions import Partitions, conditions
-from tidemark.captures.mysql.tables.prerequisites import definition_failures
-from tidemark.captures.mysql.tables.readability import seen_readable
+from tidemark.captures.mysql.tables.prerequisites import definition_failures, seen_readable
 from tidemark.captures.mysql.terms.columns import Column, Table
 from tidemark.captures.mysql.terms.config import EndpointConfig, ResourceConfig
 from tidemark.captures.mysql.values.charsets import Charsets

@@ -11,8 +11,7 @@ import pymysql
 from pymysql.constants import ER
 
 from tidemark.captures.mysql.server.session import Session, error_of
-from tidemark.captures.mysql.terms.columns import ENGINES_WITHOUT_ROWS, Column, Table
-from tidemark.captures.mysql.terms.quoting import quoted_name
+from tidemark.captures.mysql.terms.columns import ENGINES_WITHOUT_ROWS, Column, Table, quoted_name
 from tidemark.captures.mysql.values.types import key_form
 
 SYSTEM_SCHEMAS = (

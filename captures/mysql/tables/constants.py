@@ -20,8 +20,7 @@ from tidemark.captures.mysql.rows.chunk_decoder import compile_chunk_decoder, se
 from tidemark.captures.mysql.server.result_rows import stream
 from tidemark.captures.mysql.server.session import Session, error_of
 from tidemark.captures.mysql.tables.bindings import BoundTable
-from tidemark.captures.mysql.terms.columns import Column
-from tidemark.captures.mysql.terms.quoting import quoted_name
+from tidemark.captures.mysql.terms.columns import Column, quoted_name
 from tidemark.captures.mysql.values.types import TEMPORAL, Form, form
 from tidemark.captures.tables.bad_values import BadCounts, BadValues, Repairs
 from tidemark.protocol.codec import split_captured

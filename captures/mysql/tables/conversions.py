@@ -11,8 +11,7 @@ from dataclasses import replace
 
 from tidemark.captures.mysql.statements.actions import Alteration
 from tidemark.captures.mysql.statements.tokens import NO_MODE, SqlMode
-from tidemark.captures.mysql.terms.columns import UNICODE, Column
-from tidemark.captures.mysql.terms.quoting import quoted_name
+from tidemark.captures.mysql.terms.columns import UNICODE, Column, quoted_name
 from tidemark.captures.mysql.values.types import form
 
 _INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")

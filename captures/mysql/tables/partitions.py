@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from tidemark.captures.mysql.server.session import Session
-from tidemark.captures.mysql.terms.columns import Column, Table
-from tidemark.captures.mysql.terms.quoting import quoted_name
+from tidemark.captures.mysql.terms.columns import Column, Table, quoted_name
 
 _PARTITIONS = """
     SELECT DISTINCT t.partition_name, t.partition_method, t.partition_expression, t.partition_description,

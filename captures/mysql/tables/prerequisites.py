@@ -9,15 +9,12 @@ from collections.abc import Collection, Iterator, Sequence
 import pymysql
 from pymysql.constants import ER
 
-from tidemark.captures.mysql.server.conditions import condition_failure
 from tidemark.captures.mysql.server.prerequisites import server_failures
-from tidemark.captures.mysql.server.session import Session, error_of
+from tidemark.captures.mysql.server.session import LOCK_SECONDS, TOGETHER_LOCK_SECONDS, Session, error_of, query_failure
 from tidemark.captures.mysql.tables.bindings import captured_columns
-from tidemark.captures.mysql.tables.catalog import Path, is_versioned
-from tidemark.captures.mysql.tables.readability import is_readable, seen_readable
-from tidemark.captures.mysql.terms.columns import Table
+from tidemark.captures.mysql.tables.catalog import AT_ONCE, Path, is_versioned
+from tidemark.captures.mysql.terms.columns import Table, quoted_name
 from tidemark.captures.mysql.terms.config import EndpointConfig, ResourceConfig
-from tidemark.captures.mysql.terms.quoting import quoted_name
 from tidemark.captures.mysql.values.types import clampable, form, hashable, key_form
 from tidemark.captures.rows.hashes import no_salt
 from tidemark.captures.server.prerequisites import Unmet, misspelt, warn_of_dropped
@@ -229,3 +226,82 @@ def _snapshot_failures(config: EndpointConfig, table: Table, name: str) -> Itera
                 "backfillBegin, add a primary key, or capture only the table's log with `scan: none`."
             ),
         )
+
+
+def is_readable(session: Session, table: Table) -> bool:
+    """Raises pymysql.Error for any other reason why it cannot be read."""
+    try:
+        session.rows(f"SELECT * FROM {_name(table)} LIMIT 0")
+    except pymysql.Error as error:
+        if error_of(error)[0] not in (ER.TABLEACCESS_DENIED_ERROR, ER.COLUMNACCESS_DENIED_ERROR):
+            raise
+        return False
+    return True
+
+
+def seen_readable(session: Session, tables: Sequence[Table]) -> set[Path]:
+    """The paths of tables that are readable, as far as many together tell: there may be thousands.
+
+    Raises pymysql.Error if the connection is lost.
+    """
+    seen: set[Path] = set()
+    # A table that is locked must not keep the locks of all others.
+    session.rows(f"SET SESSION lock_wait_timeout = {TOGETHER_LOCK_SECONDS}")
+    for first in range(0, len(tables), AT_ONCE):
+        group = tables[first : first + AT_ONCE]
+        if _are_readable(session, group):
+            seen.update(table.path for table in group)
+    session.rows(f"SET SESSION lock_wait_timeout = {LOCK_SECONDS}")
+    return seen
+
+
+def _are_readable(session: Session, tables: Sequence[Table]) -> bool:
+    """False if that of one of them is not known: asked by itself, each tells."""
+    asked = (f"SELECT 1 FROM (SELECT * FROM {_name(table)} LIMIT 0) t" for table in tables)
+    try:
+        session.rows(" UNION ALL ".join(asked))
+    except pymysql.Error:
+        return False
+    return True
+
+
+def _name(table: Table) -> str:
+    return f"{quoted_name(table.schema)}.{quoted_name(table.name)}"
+
+
+END_OF_CONDITION = "\n)"
+"""A comment at the end of a condition must not take the rest of the statement with it."""
+
+_PASSING = {ER.LOCK_WAIT_TIMEOUT, ER.LOCK_DEADLOCK, ER.QUERY_INTERRUPTED}
+
+_REMEDY = "Correct it: it must be one whole SQL condition, as it could stand by itself after WHERE."
+
+
+def condition_failure(
+    session: Session, table: Table, condition: str, *, whose: str, only_malformed: bool = False
+) -> SourceError | None:
+    """Why chunks cannot be limited by a condition; None where they can. Reads no row.
+
+    Args:
+        whose: Where the condition stands, for the message.
+        only_malformed: An error that something else than the condition may have caused, as a column that is gone, is
+            none.
+
+    Raises:
+        pymysql.Error: The server cannot answer now.
+    """
+    source = f"{quoted_name(table.schema)}.{quoted_name(table.name)}"
+    try:
+        # ``n > 4) or (1 = 1`` fits the parentheses that chunks put around it, and is no condition.
+        session.rows("PREPARE tidemark_condition FROM %s", f"SELECT 1 FROM {source} WHERE {condition}")
+        session.rows("DEALLOCATE PREPARE tidemark_condition")
+        # ``n > 4 LIMIT 1`` is none either, though it may stand after WHERE.
+        session.rows(f"SELECT 1 FROM {source} WHERE ({condition}{END_OF_CONDITION} LIMIT 0")
+    except pymysql.Error as error:
+        number, reason = error_of(error)
+        if number in _PASSING or query_failure(error, "").code == "TM-MY-020":
+            raise
+        if only_malformed and number != ER.PARSE_ERROR:
+            return None
+        return SourceError("TM-MY-022", f"{table.name_in_full}: {whose} is no condition: {reason}", remedy=_REMEDY)
+    return None

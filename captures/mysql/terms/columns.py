@@ -1,4 +1,4 @@
-"""Tables and columns as information_schema describes them, and as the binlog's rows need them."""
+"""Tables and columns as information_schema describes them and the binlog's rows need them, and their names in SQL."""
 
 from __future__ import annotations
 
@@ -144,3 +144,8 @@ def reads_as(columns: Sequence[Column], known: Sequence[Column]) -> bool:
         column == other or (other.nullable and replace(column, nullable=True) == other)
         for column, other in zip(columns, known, strict=True)
     )
+
+
+def quoted_name(name: str) -> str:
+    """A name as SQL."""
+    return f"`{name.replace('`', '``')}`"

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from base64 import b64decode
+from binascii import Error
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 
+from tidemark.backfill.keys import Key, known_key
 from tidemark.captures.mysql.terms.columns import Column
 from tidemark.captures.mysql.values import json_values
 from tidemark.captures.mysql.values.charsets import HALVES, joined_halves
-from tidemark.captures.mysql.values.geometry import geometry
-from tidemark.captures.mysql.values.json_values import Convert
+from tidemark.captures.mysql.values.json_values import Convert, geometry
 from tidemark.captures.rows.hashes import hashed
+from tidemark.protocol.messages import Json
 
 
 class Form(StrEnum):
@@ -210,3 +213,68 @@ def set_values(labels: Sequence[str], of_text: Convert) -> Callable[[int], str]:
         return text
 
     return convert
+
+
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?(Z?)")
+_VERBATIM = frozenset((Form.DECIMAL, Form.TIME, Form.STRING))
+
+
+def key_of(columns: Sequence[Column], values: Sequence[Json]) -> Key | None:
+    """The key with these values, as documents have them; None if a value is not one of its column, or its text unknown.
+
+    Two values that are equal to the server may have different texts, and a key is the text of one of them. So only
+    types count of which a document's value has one text.
+    """
+    if len(values) != len(columns):
+        return None
+    return known_key(map(_text_in_key, columns, values))
+
+
+def _text_in_key(column: Column, value: Json) -> str | None:
+    of = form(column)
+    if of is Form.BOOLEAN and isinstance(value, bool):
+        return str(int(value))
+    if of is Form.INTEGER and isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, str) or column.salt:
+        return None
+    match key_form(column):
+        case KeyForm.TEXT:
+            return key_text(value)
+        case KeyForm.HEX:
+            return _hex(value)
+        case KeyForm.NUMBER:
+            return _number(column, value)
+        case KeyForm.PLAIN if of is Form.DATE:
+            return value if _DATE.fullmatch(value) else None
+        case KeyForm.PLAIN if of in (Form.DATETIME, Form.TIMESTAMP):
+            return _moment(column, value, utc=of is Form.TIMESTAMP)
+        case KeyForm.PLAIN if of in _VERBATIM and not column.zerofill:
+            return value
+    return None
+
+
+def _hex(value: str) -> str | None:
+    try:
+        return b64decode(value, validate=True).hex()
+    except Error:
+        return None
+
+
+def _number(column: Column, value: str) -> str | None:
+    """An enum's index, or a set's bits. Labels that the catalog may not show are not known."""
+    chosen = value.split(",") if column.data_type == "set" and value else [value] if value else []
+    if any(label not in column.labels or column.may_hide(label) for label in chosen):
+        return None
+    places = [column.labels.index(label) for label in chosen]
+    return str(sum(1 << place for place in places) if column.data_type == "set" else sum(place + 1 for place in places))
+
+
+def _moment(column: Column, value: str, *, utc: bool) -> str | None:
+    """As the server prints it: with as many digits of a second as the column holds."""
+    found = _MOMENT.fullmatch(value)
+    if found is None or bool(found[4]) != utc:
+        return None
+    fraction = (found[3] or "").ljust(6, "0")[: column.fraction]
+    return f"{found[1]} {found[2]}" + (f".{fraction}" if fraction else "")

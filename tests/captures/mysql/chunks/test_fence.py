@@ -19,15 +19,13 @@ from tidemark.captures.mysql.chunks.fence import (
     NothingCertain,
     PositionFence,
     WatermarkFences,
+    create_watermark_table,
     fence_taker,
 )
-from tidemark.captures.mysql.chunks.watermark_table import create_watermark_table
-from tidemark.captures.mysql.server.replication import end_of_log, server_name
+from tidemark.captures.mysql.server.replication import end_of_log, prepared_transactions, prepared_xids, server_name
 from tidemark.captures.mysql.server.session import Session, connect
-from tidemark.captures.mysql.server.xa_recover import prepared_transactions, prepared_xids
 from tidemark.captures.mysql.terms.config import parse_endpoint
-from tidemark.captures.mysql.terms.gtid import MariadbGtids, MysqlGtids
-from tidemark.captures.mysql.terms.transaction_ids import transaction_id
+from tidemark.captures.mysql.terms.gtid import MariadbGtids, MysqlGtids, transaction_id
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 

@@ -19,7 +19,7 @@ from tests.servers.deadline import wait_until
 from tests.servers.mariadb import Database, no_source
 from tests.servers.mariadb_server import MariaDbServer, installed_programs
 from tidemark.captures.mysql.chunks.fence import MariadbFences
-from tidemark.captures.mysql.terms.transaction_ids import transaction_id
+from tidemark.captures.mysql.terms.gtid import transaction_id
 
 COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 SEMI_SYNC = {

@@ -25,8 +25,8 @@ from tidemark.captures.mysql.chunks.fence import MariadbFences, PositionFence
 from tidemark.captures.mysql.chunks.snapshot_scans import in_snapshot, shows_all
 from tidemark.captures.mysql.server.replication import server_name
 from tidemark.captures.mysql.server.session import Session as Asking
+from tidemark.captures.mysql.terms.gtid import transaction_id
 from tidemark.captures.mysql.terms.position import LogPosition
-from tidemark.captures.mysql.terms.transaction_ids import transaction_id
 
 COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 ROWS = 1_000

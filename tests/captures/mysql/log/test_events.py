@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemark.captures.mysql.log import events
-from tidemark.captures.mysql.log.transaction_control import Control, control
+from tidemark.captures.mysql.log.open_transaction import Control, control
 from tidemark.captures.mysql.log.transaction_payload import payload_events
 from tidemark.captures.mysql.server.replication import stream_failure
 from tidemark.protocol.errors import SourceError

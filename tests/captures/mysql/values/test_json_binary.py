@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.captures.mysql.binary_json import Opaque, stored
-from tidemark.captures.mysql.rows.partial_json import apply_changes
-from tidemark.captures.mysql.values.json_binary import double_text, json_text, print_tree, read_tree
+from tidemark.captures.mysql.values.json_binary import apply_changes, double_text, json_text, print_tree, read_tree
 
 REPLACE, INSERT, REMOVE = range(3)
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.examples import examples
-from tidemark.captures.mysql.rows.row_cutter import Cell, compile_cutter
+from tidemark.captures.mysql.chunks.arrow_rows import Cell, compile_cutter
 
 LENGTHS = st.sampled_from([0, 1, 20, 250, 251, 252, 255, 256, 65_535, 65_536, 70_000])
 
