@@ -18,8 +18,7 @@ from tidemark.captures.contract.errors import TableAltered, TableAway
 from tidemark.captures.contract.log import silence_limit
 from tidemark.captures.contract.source import OpenedTable, Regained, RetainedLog, ScanMethod, never
 from tidemark.captures.mysql.chunks.fence import ServerFence, ensure_watermark_table, fence_taker
-from tidemark.captures.mysql.chunks.opened_reader import PACKAGES, open_reader
-from tidemark.captures.mysql.chunks.reader import SelectChunkReader
+from tidemark.captures.mysql.chunks.reader import PACKAGES, SelectChunkReader
 from tidemark.captures.mysql.chunks.scan_target import ScanTarget
 from tidemark.captures.mysql.chunks.snapshot_scan import SnapshotScan
 from tidemark.captures.mysql.chunks.snapshot_scans import SnapshotScans
@@ -223,7 +222,7 @@ class MysqlSource(RemembersLayouts, ReadsInSnapshots):
     # Reading.
 
     def open_chunk_reader(self) -> ReaderProcess:
-        opens = partial(open_reader, self._config, only_reads=self._only_reads, columns=self._columns)
+        opens = partial(SelectChunkReader, self._config, only_reads=self._only_reads, columns=self._columns)
         return _ChunkReader(opens, self._target, self.snapshots)
 
     @cached_property

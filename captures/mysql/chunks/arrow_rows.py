@@ -96,6 +96,10 @@ class Selection:
             c_schema(struct_of([_BINARY if forms[place].binary else _STRING for place in places])),
         )
 
+    def gathered(self) -> ArrowRows:
+        """Takes the rows of a chunk."""
+        return ArrowRows(self)
+
 
 class ArrowRows:
     """Gathers the rows of a chunk, blocks of them at a time."""

@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pymysql
 
@@ -36,9 +36,16 @@ from tidemark.captures.mysql.tables.catalog import folded, read_tables
 from tidemark.captures.mysql.terms.columns import reads_as
 from tidemark.captures.mysql.terms.config import EndpointConfig
 from tidemark.captures.tables.bad_values import BadCounts, Repairs
+from tidemark.captures.tables.read_as_columns import Unusual, is_by_key
 from tidemark.protocol.errors import SourceError
 
+if TYPE_CHECKING:
+    from tidemark.captures.mysql.chunks.arrow_rows import Selection
+
 logger = logging.getLogger(__name__)
+
+PACKAGES = ("nanoarrow",)
+"""What a reader of columns needs."""
 
 STATEMENT_SECONDS = 30
 """The longest time of a chunk's statement. What was read by then is a chunk."""
@@ -78,11 +85,22 @@ class SelectChunkReader:
     """Reads chunks over one connection. See ``tidemark.captures.readers.reader_process.TableReader``.
 
     Args:
+        columns: Scans of whole tables by key are sent as columns: the same query in the same snapshot, cut in another
+            way. Other chunks, tables with a column that has no form in Arrow, and unusual values are not.
         chunk_bytes: A chunk ends early above this size: memory must not depend on the width of rows.
     """
 
-    def __init__(self, config: EndpointConfig, *, only_reads: bool = False, chunk_bytes: int = CHUNK_BYTES) -> None:
+    def __init__(
+        self,
+        config: EndpointConfig,
+        *,
+        only_reads: bool = False,
+        columns: bool = False,
+        chunk_bytes: int = CHUNK_BYTES,
+    ) -> None:
         self._config = config
+        self._columns = columns
+        self._selections: dict[str, tuple[ScanTarget, Selection | None]] = {}
         self._chunk_bytes = chunk_bytes
         self._only_reads = only_reads
         self._bad: BadCounts = Counter()
@@ -93,7 +111,25 @@ class SelectChunkReader:
 
     def read(self, request: ChunkRequest, target: ScanTarget) -> Chunk:
         """Reads a chunk of ``target``; see ``tidemark.captures.contract.chunk.ChunkReader``."""
+        if self._columns and is_by_key(request, key=bool(target.key), where=target.where):
+            selection = self._selection(target)
+            if selection is not None:
+                try:
+                    return self._read(request, selection.target, lambda _: selection.gathered())
+                except Unusual as why:
+                    logger.debug("a chunk of %s is read as documents: %s", target.name, why)
+                    self._session.close()  # The rest of the rows is on its way.
+                    self._connect()
         return self._read(request, target, partial(self._decoded, target))
+
+    def _selection(self, target: ScanTarget) -> Selection | None:
+        from tidemark.captures.mysql.chunks.arrow_rows import Selection  # Only where columns can be sent.
+
+        known, selection = self._selections.get(target.name, (None, None))
+        if known != target:
+            selection = Selection.of(target)
+            self._selections[target.name] = target, selection
+        return selection
 
     def _read(self, request: ChunkRequest, target: ScanTarget, receiver: Callable[[int], Receiver]) -> Chunk:
         """The same; ``receiver`` makes what takes the rows of the scan, whose first one has this number."""

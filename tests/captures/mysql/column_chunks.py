@@ -12,7 +12,6 @@ from tests.captures.session import Rows
 from tests.servers.mariadb import Database
 from tidemark.captures.contract.chunk import Chunk
 from tidemark.captures.contract.chunk_rows import ColumnRows, ReadRows
-from tidemark.captures.mysql.chunks.column_reader import ColumnChunkReader
 from tidemark.protocol.codec import split_captured
 
 
@@ -20,7 +19,7 @@ from tidemark.protocol.codec import split_captured
 def both(database: Database, table: str = "t", **options: Any) -> Iterator[tuple[TableChunks, TableChunks]]:
     """A table that is read as columns, and the same as documents."""
     with (
-        table_chunks(database, table, kind=ColumnChunkReader, **options) as columns,
+        table_chunks(database, table, as_columns=True, **options) as columns,
         table_chunks(database, table, **options) as documents,
     ):
         yield columns, documents

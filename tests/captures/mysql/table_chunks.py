@@ -84,10 +84,12 @@ class TableChunks:
         *,
         config: EndpointConfig | None = None,
         chunk_bytes: int = CHUNK_BYTES,
-        kind: type[SelectChunkReader] = SelectChunkReader,
+        as_columns: bool = False,
         **resource: Any,
     ) -> None:
-        self.reader = kind(config or parse_endpoint(database.config()), chunk_bytes=chunk_bytes)
+        self.reader = SelectChunkReader(
+            config or parse_endpoint(database.config()), columns=as_columns, chunk_bytes=chunk_bytes
+        )
         self.binding = binding_of(database, table, **resource)
 
     @property
