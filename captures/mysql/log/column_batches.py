@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tidemark.captures.mysql.log.open_transaction import OpenTransaction
-from tidemark.captures.mysql.rows.cell_loops import Gathered
 from tidemark.captures.mysql.rows.log_decoder import DELETE, INSERT, UPDATE
 from tidemark.captures.mysql.rows.row_images import MISFITS
+from tidemark.captures.mysql.rows.row_loops import Gathered
 from tidemark.captures.mysql.tables.logged_table import LoggedTable
 from tidemark.captures.rows.cells import Cell
 from tidemark.captures.rows.gathered_columns import GatheredColumns

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from tidemark.captures.mysql.rows import table_map
-from tidemark.captures.mysql.rows.cell_loops import rows_cells, updates_cells
 from tidemark.captures.mysql.rows.chunk_decoder import compile_chunk_decoder
 from tidemark.captures.mysql.rows.row_images import DecodedTable, Image
-from tidemark.captures.mysql.rows.row_loops import rows_loop, updates_loop
+from tidemark.captures.mysql.rows.row_loops import rows_cells, rows_loop, updates_cells, updates_loop
 from tidemark.captures.mysql.rows.table_map import LoggedColumn
 from tidemark.captures.mysql.terms.columns import Column
 
