@@ -4,24 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tidemark.captures.mysql.log.open_transaction import OpenTransaction
 from tidemark.captures.mysql.rows.log_decoder import DELETE, INSERT, UPDATE
 from tidemark.captures.mysql.rows.row_images import MISFITS
-from tidemark.captures.mysql.rows.row_loops import Gathered
+from tidemark.captures.mysql.rows.row_loops import Gather, Gathered
 from tidemark.captures.mysql.tables.logged_table import LoggedTable
+from tidemark.captures.mysql.terms.event_bytes import ByteText
 from tidemark.captures.rows.cells import Cell
 from tidemark.captures.rows.gathered_columns import GatheredColumns
 from tidemark.captures.rows.log_parts import LogMeta
-
-if TYPE_CHECKING:
-    from tidemark.captures.mysql.log.mapped_rows import WaitingRows
 
 _OPS = {INSERT: "c", UPDATE: "u", DELETE: "d"}
 
 _TEXTS = frozenset((Cell.TEXT, Cell.JSON, Cell.BYTES))
 _NUMBER_BYTES = 8
+
+
+WaitingRows = tuple[LoggedTable, str, bytes, ByteText, int, Gather, OpenTransaction, str, bytes]
+"""An event that waits: its table, what it does, its own bytes and text from the count of columns on, where in them rows
+begin, what gathers them, its transaction, ``file:offset:`` of ``_meta.source.cursor``, and the table's number."""
 
 
 @dataclass(slots=True)

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from tidemark.captures.contract.log import LogBatch
 from tidemark.captures.mysql.log.events import WITHOUT_TABLE, row_event
 from tidemark.captures.mysql.log.logged_tables import LoggedTables
-from tidemark.captures.mysql.log.open_transaction import OpenTransaction
+from tidemark.captures.mysql.log.open_transaction import MappedRows, OpenTransaction
 from tidemark.captures.mysql.rows.partial_rows import LacksKey
-from tidemark.captures.mysql.rows.row_loops import Gather
 from tidemark.captures.mysql.rows.row_sink import Sink
 from tidemark.captures.mysql.tables.logged_table import LoggedTable
 from tidemark.captures.mysql.terms.event_bytes import ByteText
@@ -25,35 +24,13 @@ from tidemark.captures.tables.read_as_columns import LARGE_ROW
 from tidemark.protocol.errors import SourceError
 
 if TYPE_CHECKING:
-    from tidemark.captures.mysql.log.column_batches import ColumnBatches
+    from tidemark.captures.mysql.log.column_batches import ColumnBatches, WaitingRows
 
 MOST_WAITING = 512
 """Events that wait."""
 
 MOST_WAITING_BYTES = 128 * 1024
 """Bytes of their rows. What they are on their way into columns fits a processor's cache."""
-
-
-class MappedRows(NamedTuple):
-    """The rows of an event, of a captured table.
-
-    Attributes:
-        what: As of ``RowDecoder.decode``, like all that follow.
-        number: Of the table, in the log.
-    """
-
-    table: LoggedTable
-    what: str
-    data: bytes
-    text: ByteText
-    at: int
-    end: int
-    number: bytes = b""
-
-
-WaitingRows = tuple[LoggedTable, str, bytes, ByteText, int, Gather, OpenTransaction, str, bytes]
-"""An event that waits: its table, what it does, its own bytes and text from the count of columns on, where in them rows
-begin, what gathers them, its transaction, ``file:offset:`` of ``_meta.source.cursor``, and the table's number."""
 
 
 class TableMaps:
@@ -66,7 +43,12 @@ class TableMaps:
 
     def __init__(self, tables: LoggedTables, *, columns: bool) -> None:
         self._tables = tables
-        self._batches = _batches() if columns else None
+        self._batches: ColumnBatches | None = None
+        if columns:
+            # Only where they can be sent, the package that writes them has to be there.
+            from tidemark.captures.mysql.log.column_batches import ColumnBatches
+
+            self._batches = ColumnBatches()
         self._waiting: list[WaitingRows] = []
         self._waiting_bytes = 0
         self._maps: dict[bytes, LoggedTable | None] = {}
@@ -172,20 +154,14 @@ class TableMaps:
                 self._look_for_more(rows, batch)
 
     def _write(
-        self,
-        rows: MappedRows,
-        transaction: OpenTransaction,
-        place: str,
-        lines: list[bytes],
-        batch: LogBatch,
+        self, rows: MappedRows, transaction: OpenTransaction, place: str, lines: list[bytes], batch: LogBatch
     ) -> None:
-        table, what, data, text, at, end, number = rows
         try:
-            transaction.rows(table, what, data, text, at, end, place, lines, batch)
+            transaction.rows(rows, place, lines, batch)
         except (BadValues, LacksKey) as error:
-            self._tables.set_aside(table.binding, error, batch)
+            self._tables.set_aside(rows.table.binding, error, batch)
             if isinstance(error, BadValues):
-                self._unfit[number] = table, error
+                self._unfit[rows.number] = rows.table, error
 
     def _look_for_more(self, rows: MappedRows, batch: LogBatch) -> None:
         """Reports all bad columns of a table that a batch shows at once."""
@@ -199,10 +175,3 @@ class TableMaps:
             if not error.columns.keys() <= known.columns.keys():
                 self._unfit[number] = table, known.joined(error)
                 batch.set_aside(table.binding, self._unfit[number][1])
-
-
-def _batches() -> ColumnBatches:
-    # Only where they can be sent, the package that writes them has to be there.
-    from tidemark.captures.mysql.log.column_batches import ColumnBatches
-
-    return ColumnBatches()

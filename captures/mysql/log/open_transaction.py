@@ -26,6 +26,23 @@ from tidemark.protocol.errors import SourceError
 logger = logging.getLogger(__name__)
 
 
+class MappedRows(NamedTuple):
+    """The rows of an event, of a captured table.
+
+    Attributes:
+        what: As of ``RowDecoder.decode``, like all that follow.
+        number: Of the table, in the log.
+    """
+
+    table: LoggedTable
+    what: str
+    data: bytes
+    text: ByteText
+    at: int
+    end: int
+    number: bytes = b""
+
+
 class OpenTransaction:
     """One transaction, from its beginning.
 
@@ -74,22 +91,12 @@ class OpenTransaction:
             self._enter(table)
         return returned
 
-    def rows(
-        self,
-        table: LoggedTable,
-        what: str,
-        data: bytes,
-        text: ByteText,
-        at: int,
-        end: int,
-        place: str,
-        lines: list[bytes],
-        batch: LogBatch,
-    ) -> None:
+    def rows(self, rows: MappedRows, place: str, lines: list[bytes], batch: LogBatch) -> None:
         """Writes an event's rows to ``lines``. ``place`` is ``file:offset:`` of ``_meta.source.cursor``.
 
         Raises SourceError.
         """
+        table, what, data, text, at, end, _ = rows
         if table.decoder is None:
             self._unknown(table, batch)
             return
@@ -241,15 +248,6 @@ _EVENT_BYTES = 128
 """Memory that an event takes besides its rows."""
 
 
-@dataclass(frozen=True, slots=True)
-class HeldEvent:
-    """The rows of one event, from the count of their columns on."""
-
-    table: LoggedTable
-    what: str
-    rows: bytes
-
-
 @dataclass(slots=True)
 class Prepared:
     """A prepared transaction.
@@ -262,7 +260,7 @@ class Prepared:
     """
 
     place: PreparedPlace
-    events: list[HeldEvent] | None = field(default_factory=list)
+    events: list[MappedRows] | None = field(default_factory=list)
     size: int = 0
     bindings: set[int] = field(default_factory=set)
 
@@ -270,14 +268,15 @@ class Prepared:
         """Holds no rows: they are read again when the transaction commits."""
         self.events, self.size = None, 0
 
-    def add(self, event: HeldEvent, room: int) -> None:
+    def add(self, rows: MappedRows, room: int) -> None:
         """Holds an event, or drops all of them if it takes more than ``room`` bytes."""
-        self.bindings.add(event.table.binding)
+        self.bindings.add(rows.table.binding)
         if self.events is None:
             return
-        size = len(event.rows) + _EVENT_BYTES
+        own = rows.data[rows.at : rows.end]
+        size = len(own) + _EVENT_BYTES
         if size > room:
             self.let_go()
             return
-        self.events.append(event)
+        self.events.append(MappedRows(rows.table, rows.what, own, "", 0, len(own)))  # Its text is made when it counts.
         self.size += size

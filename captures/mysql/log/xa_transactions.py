@@ -15,8 +15,8 @@ from tidemark.captures.mysql.log import events
 from tidemark.captures.mysql.log.binlog_cursor import LogPlace, ReadTo
 from tidemark.captures.mysql.log.events import ROW_EVENTS
 from tidemark.captures.mysql.log.logged_tables import LoggedTables
-from tidemark.captures.mysql.log.mapped_rows import MappedRows, TableMaps
-from tidemark.captures.mysql.log.open_transaction import HeldEvent, OpenTransaction, Prepared
+from tidemark.captures.mysql.log.mapped_rows import TableMaps
+from tidemark.captures.mysql.log.open_transaction import MappedRows, OpenTransaction, Prepared
 from tidemark.captures.mysql.tables.table_changes import PREPARED_BEFORE
 from tidemark.captures.mysql.terms.event_bytes import byte_text
 from tidemark.captures.mysql.terms.gtid import Gtids, MysqlGtids
@@ -116,7 +116,7 @@ class XaTransactions:
     def hold(self, prepared: Prepared, rows: MappedRows) -> None:
         """Keeps the rows of an event in memory while there is room for them."""
         held = sum(other.size for other in self._read_to.prepared.values()) + prepared.size
-        prepared.add(HeldEvent(rows.table, rows.what, rows.data[rows.at : rows.end]), self._held_bytes - held)
+        prepared.add(rows, self._held_bytes - held)
 
     def prepare(self, transaction: OpenTransaction, xid: str) -> None:
         """XA PREPARE: the transaction ends in the log, and its rows wait for the commit of ``xid``."""
@@ -182,20 +182,16 @@ class XaTransactions:
         if prepared.events is None:
             self.recall = Recall(xid, prepared.place, transaction.gtid, LogPosition(place.file, place.offset))
             return self.recall.start(self._read_to.gtids)
-        for event in prepared.events:
-            self._write(event, transaction, place, batch)
+        for rows in prepared.events:
+            table = rows.table
+            if not self._tables.tables.captures(table.binding):
+                batch.tell(ChangesPassed(table.binding))
+                transaction.pass_over()
+            elif self._tables.leaves_out(table, transaction.gtid, place.order, transaction.ends, batch):
+                transaction.pass_over()
+            else:
+                self._maps.write(rows._replace(text=byte_text(rows.data)), transaction, self.place, batch)
         return None
-
-    def _write(self, event: HeldEvent, transaction: OpenTransaction, place: LogPlace, batch: LogBatch) -> None:
-        table = event.table
-        if not self._tables.tables.captures(table.binding):
-            batch.tell(ChangesPassed(table.binding))
-            transaction.pass_over()
-        elif self._tables.leaves_out(table, transaction.gtid, place.order, transaction.ends, batch):
-            transaction.pass_over()
-        else:
-            rows = MappedRows(table, event.what, event.rows, byte_text(event.rows), 0, len(event.rows))
-            self._maps.write(rows, transaction, self.place, batch)
 
 
 REMEMBERED = 1_000
