@@ -17,10 +17,8 @@ from tidemark.captures.mysql.statements.temporary import SessionId, TemporaryTab
 from tidemark.captures.mysql.statements.tokens import Name, SqlMode
 from tidemark.captures.mysql.tables import table_changes
 from tidemark.captures.mysql.tables.bindings import BoundTable
-from tidemark.captures.mysql.tables.captured_tables import CapturedTables
 from tidemark.captures.mysql.tables.followed_columns import resolved
 from tidemark.captures.mysql.tables.prerequisites import versioned
-from tidemark.captures.mysql.terms.config import OnPartitionGone, OnStatement
 from tidemark.protocol.errors import SourceError
 
 logger = logging.getLogger(__name__)
@@ -60,26 +58,14 @@ class StatementEffects:
     """Applies the statements of the log to the captured tables.
 
     Args:
-        tables: The captured tables.
-        logged: The same, as the rows of the log have them.
+        logged: The captured tables, as the rows of the log have them.
         mariadb: The server is MariaDB.
-        on_statement: What is done where the log has a statement instead of rows.
-        on_partition_gone: What is done where the rows of a partition go.
     """
 
-    def __init__(
-        self,
-        tables: CapturedTables,
-        logged: LoggedTables,
-        *,
-        mariadb: bool,
-        on_statement: OnStatement,
-        on_partition_gone: OnPartitionGone,
-    ) -> None:
-        self._tables = tables
+    def __init__(self, logged: LoggedTables, *, mariadb: bool) -> None:
+        self._tables = logged.tables
         self._logged = logged
-        self._on_statement = on_statement
-        self._on_partition_gone = on_partition_gone
+        self._config = logged.tables.config
         self._temporary = TemporaryTables(self._place)
         self._mariadb = mariadb
         self._gone_schemas: set[str] = set()
@@ -126,7 +112,7 @@ class StatementEffects:
                     pass
                 case Action.CREATED | Action.ENSURED:
                     self._logged.replaced(bound, batch, table_changes.MADE_AGAIN.cause())
-                case Action.PARTITION_GONE if self._on_partition_gone == "warn":
+                case Action.PARTITION_GONE if self._config.on_partition_gone == "warn":
                     _warn_of_partitions(change, where)
                 case Action.PARTITION_GONE:
                     self._logged.replaced(bound, batch, table_changes.PARTITION_REMOVED.cause(change.partitions))
@@ -179,7 +165,7 @@ class StatementEffects:
             error = SourceError(
                 "TM-MY-045", f"{'.'.join(name)}: the log has a statement instead of rows at {where.text}"
             )
-            if self._on_statement == "warn":
+            if self._config.on_statement == "warn":
                 logger.warning("%s", error.message, extra={"code": error.code, "remedy": error.remedy})
             else:
                 self._logged.set_aside(binding, error, batch)
@@ -223,7 +209,7 @@ class StatementEffects:
         """An ALTER TABLE: the key may be another, and columns may have values that no event has."""
         alteration, binding = change.alteration, bound.binding
         self._logged.altered(binding)
-        marked = self._tables.identified and alteration.of_columns
+        marked = self._config.identifies_columns and alteration.of_columns
         followed = self._followed(bound, alteration, where.position)
         reused = self._left(binding, alteration, batch) if followed is None else set()
         now = bound
@@ -265,7 +251,7 @@ class StatementEffects:
             key=key,
             mode=where.mode,
             tinyint1_as_bool=now.tinyint1_as_bool,
-            filled=filled if self._tables.identified else None,
+            filled=filled if self._config.identifies_columns else None,
         )
         names_of_key = alteration.of_names() & {name.lower() for name in key}
         found = decided(
@@ -297,7 +283,7 @@ class StatementEffects:
         """
         exactly = bound.follows or position > bound.until
         other_key = alteration.primary or (alteration.unique and not bound.by_primary_key)
-        if not self._tables.identified or not exactly or other_key or not bound.key:
+        if not self._config.identifies_columns or not exactly or other_key or not bound.key:
             return None
         return resolved(alteration, bound.followed)
 

@@ -20,11 +20,9 @@ from tidemark.captures.mysql.log.transaction_payload import payload_events
 from tidemark.captures.mysql.log.xa_transactions import Committing, XaTransactions, not_recalled
 from tidemark.captures.mysql.tables.captured_tables import CapturedTables
 from tidemark.captures.mysql.tables.table_changes import ROLLED_BACK
-from tidemark.captures.mysql.terms.config import OnPartitionGone, OnStatement
 from tidemark.captures.mysql.terms.event_bytes import ByteText
 from tidemark.captures.mysql.terms.gtid import transaction_id
 from tidemark.captures.mysql.terms.position import LogPosition
-from tidemark.captures.tables.truncation import Truncation
 from tidemark.protocol.errors import SourceError
 
 NEAR_END_BYTES = 1024 * 1024
@@ -39,9 +37,6 @@ class BinlogLog:
         start: Where to begin.
         tables: The captured tables.
         in_snapshot: As of ``LoggedTables``.
-        truncation: What a TRUNCATE becomes.
-        on_statement: What is done where the log has a statement instead of rows.
-        on_partition_gone: What is done where the rows of a partition go.
         mariadb: The server is MariaDB: its GTIDs are others.
         columns: Batches of columns may be sent.
         limits: What is held in memory.
@@ -57,15 +52,12 @@ class BinlogLog:
         tables: CapturedTables,
         in_snapshot: InSnapshot,
         *,
-        truncation: Truncation,
         mariadb: bool,
-        on_statement: OnStatement = "set_aside",
-        on_partition_gone: OnPartitionGone = "reread",
         columns: bool = False,
         limits: StreamLimits = LIMITS,
     ) -> None:
         self._connect = connect
-        self._truncation = truncation
+        self._truncation = tables.config.truncation
         self._read_to = ReadTo(start, mariadb=mariadb)
         self._next_tracked: frozenset[int] = frozenset()
         self._count = 0
@@ -79,9 +71,7 @@ class BinlogLog:
         self._connection = self._connected(start)
         self._server = self._connection.server
         self._tables = LoggedTables(tables, in_snapshot, names_columns=self._connection.names_columns, mariadb=mariadb)
-        self._statements = StatementEffects(
-            tables, self._tables, mariadb=mariadb, on_statement=on_statement, on_partition_gone=on_partition_gone
-        )
+        self._statements = StatementEffects(self._tables, mariadb=mariadb)
         self._maps = TableMaps(self._tables, columns=columns)
         self._xa = XaTransactions(self._read_to, self._tables, self._maps, committing, limits.held_bytes)
 

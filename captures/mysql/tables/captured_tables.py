@@ -51,6 +51,7 @@ class CapturedTables:
         layouts: What ``layout`` said of tables in an earlier session, by their state keys.
 
     Attributes:
+        config: The capture's configuration.
         opened: The tables as the engine sees them.
         noted: The state's notes about them.
         charsets: The server's character sets.
@@ -68,7 +69,7 @@ class CapturedTables:
         resources: Sequence[ResourceConfig],
         layouts: Mapping[str, str],
     ) -> None:
-        self._config = config
+        self.config = config
         self._ask = session
         self._as_of = end_of_log(self._session)
         self._bindings = self._bound(bindings, resources, layouts)
@@ -102,7 +103,7 @@ class CapturedTables:
         parts = [self._conditions(table) for table in tables]
         self._until = end_of_log(self._session)
         for index, (binding, resource, table) in enumerate(zip(bindings, resources, tables, strict=True)):
-            unfit = next(definition_failures(self._session, self._config, resource, table, seen), None)
+            unfit = next(definition_failures(self._session, self.config, resource, table, seen), None)
             there = table if table is not None and unfit is None else absent(resource)
             captured = binding.state_key in layouts
             one = BoundTable(
@@ -110,10 +111,10 @@ class CapturedTables:
                 binding.state_key,
                 resource,
                 there,
-                emit_truncate=self._config.truncation is Truncation.EMIT,
-                tinyint1_as_bool=self._config.tinyint1_as_bool,
-                salt=self._config.hash_salt.get_secret_value().encode(),
-                on_bad_value=self._config.on_bad_value,
+                emit_truncate=self.config.truncation is Truncation.EMIT,
+                tinyint1_as_bool=self.config.tinyint1_as_bool,
+                salt=self.config.hash_salt.get_secret_value().encode(),
+                on_bad_value=self.config.on_bad_value,
                 definitions=Definitions(there.columns, self._until, captured=captured),
                 partitions=Partitions(parts[index], self._until),
             )
@@ -289,11 +290,6 @@ class CapturedTables:
                     found.append(self._bindings[binding])
         return found
 
-    @property
-    def identified(self) -> bool:
-        """Whether schemas say the identities of columns."""
-        return self._config.identifies_columns
-
     def identities(self, binding: int) -> ColumnIdentities:
         """Those of a table's columns. Kept with the state: to be changed."""
         return self.noted.columns[binding]
@@ -303,12 +299,12 @@ class CapturedTables:
 
         Where that may wait, and be dropped, some may have them.
         """
-        if not self._config.asks:
+        if not self.config.asks:
             self.noted.replaced(binding)
 
     def _identified(self, bound: BoundTable) -> BoundTable:
         """The table with the identities of its columns, where schemas say them."""
-        if not self._config.identifies_columns or bound.unfit is not None:
+        if not self.config.identifies_columns or bound.unfit is not None:
             return bound
         names = [column.name for column in bound.table.columns if not column.hidden]
         return replace(bound, identities=self.noted.columns[bound.binding].identified(names))
@@ -317,7 +313,7 @@ class CapturedTables:
         """The table as it is now, or why it cannot be captured."""
         with asking(f"reading the columns of {bound.name}"):
             table = bound_tables(self._session, [bound.resource])[0]
-            for failure in definition_failures(self._session, self._config, bound.resource, table):
+            for failure in definition_failures(self._session, self.config, bound.resource, table):
                 return failure
         assert table is not None
         return table
@@ -335,7 +331,7 @@ class CapturedTables:
 
     def _conditions(self, table: Table | None) -> Mapping[str, str]:
         """Those of its partitions, where they matter. Raises pymysql.Error."""
-        if table is None or self._config.on_partition_gone != "warn":
+        if table is None or self.config.on_partition_gone != "warn":
             return {}
         return conditions(self._session, table)
 

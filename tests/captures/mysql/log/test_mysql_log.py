@@ -34,7 +34,6 @@ from tidemark.captures.mysql.terms.config import parse_endpoint, parse_resource
 from tidemark.captures.mysql.terms.gtid import MysqlGtids
 from tidemark.captures.mysql.terms.position import LogPosition
 from tidemark.captures.mysql.values.charsets import Charsets
-from tidemark.captures.tables.truncation import Truncation
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.messages import JsonObject
 
@@ -68,6 +67,7 @@ class OneTable(CapturedTables):
 
     def __init__(self) -> None:
         self.charsets = KnownCharsets(unasked)
+        self.config = parse_endpoint({"host": "h", "user": "u", "password": "p", "truncate": "emit"})
 
     def bound(self, schema: str, table: str) -> BoundTable | None:
         return BOUND if (schema, table) == ("shop", "t") else None
@@ -90,10 +90,6 @@ class OneTable(CapturedTables):
     def adopt(self, binding: int, columns: tuple[Column, ...]) -> tuple[BoundTable, JsonObject | None]:
         assert columns == COLUMNS
         return BOUND, None
-
-    @property
-    def identified(self) -> bool:
-        return False
 
     def identities(self, binding: int) -> ColumnIdentities:
         return ColumnIdentities()
@@ -191,9 +187,7 @@ def reading(server: BinlogServer, start: LogPosition = START, limits: StreamLimi
         return BinlogConnection(connect(config), 99, position, limits=limits)
 
     tables, in_snapshot = OneTable(), SnapshotScans(unasked).leaves_out
-    reader = Reader(
-        BinlogLog(connected, start, tables, in_snapshot, truncation=Truncation.EMIT, mariadb=False, limits=limits)
-    )
+    reader = Reader(BinlogLog(connected, start, tables, in_snapshot, mariadb=False, limits=limits))
     try:
         yield reader
     finally:

@@ -22,7 +22,6 @@ from tidemark.captures.mysql.log.stream import BinlogLog
 from tidemark.captures.mysql.server.session import connect
 from tidemark.captures.mysql.terms.config import parse_endpoint
 from tidemark.captures.mysql.terms.position import LogPosition, parse_position
-from tidemark.captures.tables.truncation import Truncation
 from tidemark.protocol.errors import SourceError
 
 
@@ -447,9 +446,7 @@ def test_a_place_that_the_log_does_not_have_is_an_error(
 
         tables, in_snapshot = log.source.captured, log.source.snapshots.leaves_out
         with (
-            closing(
-                BinlogLog(connected, start, tables, in_snapshot, truncation=Truncation.EMIT, mariadb=not mysql)
-            ) as other,
+            closing(BinlogLog(connected, start, tables, in_snapshot, mariadb=not mysql)) as other,
             pytest.raises(SourceError) as caught,
         ):
             # A descriptor that is always ready, as /dev/null is, has reads return before the server has answered.
