@@ -15,7 +15,7 @@ from typing import Protocol
 from tidemark.backfill.fence import TransactionId
 from tidemark.captures.mysql.server.replication import end_of_log, has_gtids, prepared_xids, server_name
 from tidemark.captures.mysql.server.session import Session, asking
-from tidemark.captures.mysql.terms.columns import quoted_name
+from tidemark.captures.mysql.terms.columns import quoted_path
 from tidemark.captures.mysql.terms.config import EndpointConfig
 from tidemark.captures.mysql.terms.gtid import MariadbGtids, MysqlGtids, transaction_id
 from tidemark.captures.mysql.terms.position import position
@@ -155,7 +155,7 @@ class WatermarkFences:
 
     def __init__(self, session: Session, table: tuple[str, str]) -> None:
         self._session = session
-        self._table = ".".join(map(quoted_name, table))
+        self._table = quoted_path(table)
 
     def open(self) -> PositionFence:
         logged = end_of_log(self._session)
@@ -225,7 +225,7 @@ def ensure_watermark_table(session: Session, config: EndpointConfig) -> bool:
 
 def create_watermark_table(table: tuple[str, str]) -> str:
     """The statement that creates the watermark table if it is missing."""
-    return f"CREATE TABLE IF NOT EXISTS {_quoted(table)} (id INT PRIMARY KEY, n BIGINT NOT NULL) ENGINE = InnoDB"
+    return f"CREATE TABLE IF NOT EXISTS {quoted_path(table)} (id INT PRIMARY KEY, n BIGINT NOT NULL) ENGINE = InnoDB"
 
 
 def made_objects(session: Session, config: EndpointConfig) -> list[MadeObject]:
@@ -241,11 +241,7 @@ def made_objects(session: Session, config: EndpointConfig) -> list[MadeObject]:
     return [
         MadeObject(
             what=f"watermark table {config.watermark_table}",
-            statement=f"DROP TABLE {_quoted(path)}",
+            statement=f"DROP TABLE {quoted_path(path)}",
             kept="" if own else "its columns are not those of a watermark table",
         )
     ]
-
-
-def _quoted(table: tuple[str, str]) -> str:
-    return ".".join(map(quoted_name, table))

@@ -32,7 +32,7 @@ from tidemark.captures.mysql.server.session import (
     error_of,
     query_failure,
 )
-from tidemark.captures.mysql.tables.catalog import folded, read_tables
+from tidemark.captures.mysql.tables.catalog import read_tables
 from tidemark.captures.mysql.terms.columns import reads_as
 from tidemark.captures.mysql.terms.config import EndpointConfig
 from tidemark.captures.tables.bad_values import BadCounts, Repairs
@@ -311,6 +311,6 @@ def check_shape(session: Session, target: ScanTarget) -> None:
 
 def unaltered(session: Session, targets: Sequence[ScanTarget]) -> list[bool]:
     """Whether the table of each still has the columns of the decoder. Raises pymysql.Error."""
-    paths = [folded(target.table.path, folds=session.folds_names) for target in targets]
-    found = {folded(t.path, folds=session.folds_names): t.columns for t in read_tables(session, paths)}
+    paths = [session.folded(target.table.path) for target in targets]
+    found = {session.folded(t.path): t.columns for t in read_tables(session, paths)}
     return [reads_as(found.get(path, ()), each.table.columns) for path, each in zip(paths, targets, strict=True)]

@@ -56,7 +56,7 @@ class ScanTarget:
 
     def touch(self) -> str:
         """A query without rows, after which the table cannot be altered until the transaction ends."""
-        return f"SELECT 1 FROM {self._name} LIMIT 0"
+        return f"SELECT 1 FROM {self.table.in_sql} LIMIT 0"
 
     def scan(self, cursor: Key | None, until: Key | None, where: str | None, limit: int | None) -> str:
         """The keyset query: rows after ``cursor`` and not after ``until`` in key order."""
@@ -66,7 +66,7 @@ class ScanTarget:
     def everything(self) -> str:
         """The query for all rows that meet the condition, in the server's order."""
         condition = f" WHERE ({self.where}{END_OF_CONDITION}" if self.where else ""
-        return f"SELECT {', '.join(self._selected)} FROM {self._name}{condition}"
+        return f"SELECT {', '.join(self._selected)} FROM {self.table.in_sql}{condition}"
 
     def bound(self, cursor: Key | None, until: Key | None, rows: int) -> str:
         """The key of the last of so many rows after ``cursor``; no row if there are fewer."""
@@ -95,7 +95,7 @@ class ScanTarget:
     def rows(self, keys: Sequence[Key]) -> str:
         """The query for rows by key, whether or not they meet the condition that limits the scan."""
         conditions = " OR ".join(f"({self._keys.equal(key)})" for key in keys)
-        return f"SELECT {', '.join(self._selected)} FROM {self._name} WHERE {conditions}"
+        return f"SELECT {', '.join(self._selected)} FROM {self.table.in_sql} WHERE {conditions}"
 
     def _in_order(
         self,
@@ -116,11 +116,7 @@ class ScanTarget:
         known = self.key_names == self.table.key
         index = f" {hint} INDEX ({quoted_name(self.table.key_index)})" if known else ""
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        return f"SELECT {', '.join(columns)} FROM {self._name}{index}{where} ORDER BY {self._keys.order}"
-
-    @property
-    def _name(self) -> str:
-        return f"{quoted_name(self.table.schema)}.{quoted_name(self.table.name)}"
+        return f"SELECT {', '.join(columns)} FROM {self.table.in_sql}{index}{where} ORDER BY {self._keys.order}"
 
     @property
     def _keys(self) -> KeyRange:

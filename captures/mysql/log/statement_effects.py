@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tidemark.captures.contract.log import LogBatch
 from tidemark.captures.contract.table_changes import Cause, Consequence, decided
@@ -13,7 +13,7 @@ from tidemark.captures.mysql.log.events import THREAD_SPECIFIC, Query, client_co
 from tidemark.captures.mysql.log.logged_tables import LoggedTables
 from tidemark.captures.mysql.statements.actions import UNREAD, WRITES, Action, Alteration, Change
 from tidemark.captures.mysql.statements.changes import changes
-from tidemark.captures.mysql.statements.temporary import SessionId, TemporaryTables
+from tidemark.captures.mysql.statements.temporary import TemporaryTables
 from tidemark.captures.mysql.statements.tokens import Name, SqlMode
 from tidemark.captures.mysql.tables import table_changes
 from tidemark.captures.mysql.tables.bindings import BoundTable
@@ -24,34 +24,18 @@ from tidemark.protocol.errors import SourceError
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class StatementPlace:
+class _Place(NamedTuple):
     """Where a statement stands.
 
     Attributes:
         position: In the log, where it ends.
         text: File and offset, for people.
-        session: That carried it out.
-        uses_temporary_tables: The log marks it as one that may use some of its session.
         mode: In which it was carried out.
     """
 
     position: int
     text: str
-    session: SessionId
-    uses_temporary_tables: bool
     mode: SqlMode
-
-
-def statement_place(query: Query, position: int, text: str, server_id: int, flags: int) -> StatementPlace:
-    """That of a statement, by its event: the server that it is of, and the header's flags."""
-    return StatementPlace(
-        position,
-        text,
-        (server_id, query.session),
-        uses_temporary_tables=bool(flags & THREAD_SPECIFIC),
-        mode=sql_mode(query.variables),
-    )
 
 
 class StatementEffects:
@@ -70,8 +54,14 @@ class StatementEffects:
         self._mariadb = mariadb
         self._gone_schemas: set[str] = set()
 
-    def follow(self, query: Query, where: StatementPlace, batch: LogBatch) -> list[tuple[Name, int]]:
+    def follow(
+        self, query: Query, position: int, place: str, server_id: int, flags: int, batch: LogBatch
+    ) -> list[tuple[Name, int]]:
         """Applies a statement to the captured tables.
+
+        Args:
+            position: In the log, where it ends; ``place`` is its file and offset, for people.
+            server_id: Of the server that it is of, as ``flags`` from the header of its event.
 
         Returns:
             Names and bindings of the captured tables that it emptied.
@@ -80,9 +70,10 @@ class StatementEffects:
         renames = []
         unread: list[Change] = []
         gone: dict[int, SourceError] = {}
-        position = where.position
+        where = _Place(position, place, sql_mode(query.variables))
+        session = server_id, query.session
         found = self._temporary.without(
-            self._changes(query, where.mode), where.session, uses_some=where.uses_temporary_tables
+            self._changes(query, where.mode), session, uses_some=bool(flags & THREAD_SPECIFIC)
         )
         for change in found:
             if change.action in UNREAD:
@@ -135,7 +126,7 @@ class StatementEffects:
         self._temporary.forget()
 
     def _unread(
-        self, changed: Sequence[Change], databases: Sequence[str] | None, where: StatementPlace, batch: LogBatch
+        self, changed: Sequence[Change], databases: Sequence[str] | None, where: _Place, batch: LogBatch
     ) -> None:
         """Sets aside the captured tables that a statement without rows may have changed, or warns of them.
 
@@ -166,7 +157,7 @@ class StatementEffects:
                 "TM-MY-045", f"{'.'.join(name)}: the log has a statement instead of rows at {where.text}"
             )
             if self._config.on_statement == "warn":
-                logger.warning("%s", error.message, extra={"code": error.code, "remedy": error.remedy})
+                _warn(error)
             else:
                 self._logged.set_aside(binding, error, batch)
 
@@ -205,7 +196,7 @@ class StatementEffects:
         # What was dropped before the capture stood here is not known while the log is behind the catalog.
         return position <= bound.as_of or bound.binding in self._logged.gone or schema.lower() in self._gone_schemas
 
-    def _altered(self, bound: BoundTable, change: Change, where: StatementPlace, batch: LogBatch) -> None:
+    def _altered(self, bound: BoundTable, change: Change, where: _Place, batch: LogBatch) -> None:
         """An ALTER TABLE: the key may be another, and columns may have values that no event has."""
         alteration, binding = change.alteration, bound.binding
         self._logged.altered(binding)
@@ -311,11 +302,15 @@ class StatementEffects:
                 self._logged.replaced(bound, batch, table_changes.MADE_AGAIN.cause())
 
 
-def _warn_of_partitions(change: Change, where: StatementPlace) -> None:
+def _warn_of_partitions(change: Change, where: _Place) -> None:
     error = SourceError(
         "TM-MY-056",
         f"{'.'.join(change.name)}: {', '.join(change.partitions)} went at {where.text}, and their rows stay downstream",
     )
+    _warn(error)
+
+
+def _warn(error: SourceError) -> None:
     logger.warning("%s", error.message, extra={"code": error.code, "remedy": error.remedy})
 
 

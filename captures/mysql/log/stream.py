@@ -15,7 +15,7 @@ from tidemark.captures.mysql.log.events import ROW_EVENTS, DamagedEvent, Event
 from tidemark.captures.mysql.log.logged_tables import InSnapshot, LoggedTables
 from tidemark.captures.mysql.log.mapped_rows import TableMaps
 from tidemark.captures.mysql.log.open_transaction import Control, ControlStatement, OpenTransaction, control
-from tidemark.captures.mysql.log.statement_effects import StatementEffects, statement_place
+from tidemark.captures.mysql.log.statement_effects import StatementEffects
 from tidemark.captures.mysql.log.transaction_payload import payload_events
 from tidemark.captures.mysql.log.xa_transactions import Committing, XaTransactions, not_recalled
 from tidemark.captures.mysql.tables.captured_tables import CapturedTables
@@ -311,9 +311,8 @@ class BinlogLog:
         order, place = (
             (self._place.order, f"{self._place}:") if recall is None else (recall.after.order, self._xa.place)
         )
-        where = statement_place(query, order, place[:-1], server_id, flags)
         self._maps.flush(batch)
-        for name, binding in self._statements.follow(query, where, batch):
+        for name, binding in self._statements.follow(query, order, place[:-1], server_id, flags, batch):
             transaction.truncation(binding, name, place, batch, self._truncation)
         if not transaction.explicit and recall is None:
             self._commit(timestamp, batch)

@@ -204,21 +204,20 @@ class Session:
         connection: PyMySQL's.
         mariadb: The server is MariaDB.
         version: Its version as numbers, ``(10, 11, 6)``.
-        folds_names: The server compares the names of tables without regard to case.
     """
 
     def __init__(self, connection: Connection[Any]) -> None:
         self.connection = connection
         self.mariadb = False
         self.version: tuple[int, ...] = ()
-        self.folds_names = False
+        self._folds_names = False
 
     def prepare(self) -> None:
         """Applies the settings of every session. Raises SourceError, ``TM-MY-004`` for a server that is too old."""
         user = self.connection.user or b""  # The server lets an expired one in, and refuses every statement.
         with asking("preparing the session", user if isinstance(user, str) else user.decode()):
             text, folding = map(str, self.rows("SELECT @@version, @@lower_case_table_names")[0])
-            self.folds_names = folding != "0"
+            self._folds_names = folding != "0"
             self.mariadb = "mariadb" in text.lower()
             # Some builds put a fake version in front for old clients: 5.5.5-10.11.6-MariaDB.
             numbers = re.search(r"(\d+)\.(\d+)\.(\d+)", text.removeprefix("5.5.5-"))
@@ -240,6 +239,10 @@ class Session:
         if self.version < oldest:
             present, needed = (".".join(map(str, version[:2])) for version in (self.version, oldest))
             raise SourceError("TM-MY-004", f"the server is {product} {present}; version {needed} or later is required")
+
+    def folded(self, path: tuple[str, str]) -> tuple[str, str]:
+        """A table's schema and name as the server compares them: perhaps without regard to case."""
+        return (path[0].lower(), path[1].lower()) if self._folds_names else path
 
     def rows(self, query: str, *parameters: object) -> list[tuple[Any, ...]]:
         """The rows of a query; none for a statement that has no result. Raises PyMySQL's errors: see ``asking``."""

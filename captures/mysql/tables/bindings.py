@@ -15,7 +15,7 @@ from tidemark.backfill.keys import Key
 from tidemark.captures.contract.chunk_rows import ChunkHead
 from tidemark.captures.contract.source import OpenedTable, ScanMethod
 from tidemark.captures.mysql.server.session import Session
-from tidemark.captures.mysql.tables.catalog import await_statements, folded, read_tables
+from tidemark.captures.mysql.tables.catalog import await_statements, read_tables
 from tidemark.captures.mysql.tables.conversions import Definitions
 from tidemark.captures.mysql.tables.document_schema import document_schema
 from tidemark.captures.mysql.tables.partitions import Partitions
@@ -53,9 +53,9 @@ def shown_tables(session: Session, resources: Sequence[ResourceConfig]) -> list[
         SourceError: ``TM-MY-023`` a table is bound twice: the log's changes would go to one of the bindings only.
         pymysql.Error: The server refuses.
     """
-    names = [folded((resource.schema_name, resource.table), folds=session.folds_names) for resource in resources]
+    names = [session.folded((resource.schema_name, resource.table)) for resource in resources]
     check_bound_once(names, "TM-MY-023")
-    found = {folded(table.path, folds=session.folds_names): table for table in read_tables(session, names)}
+    found = {session.folded(table.path): table for table in read_tables(session, names)}
     return [found.get(name) for name in names]
 
 

@@ -11,7 +11,6 @@ from tidemark.captures.mysql.server.replication import end_of_log, may_see_prepa
 from tidemark.captures.mysql.server.session import Session, asking
 from tidemark.captures.mysql.statements.actions import Alteration
 from tidemark.captures.mysql.tables.bindings import BoundTable, Layout, absent, bound_tables, read_layout
-from tidemark.captures.mysql.tables.catalog import folded
 from tidemark.captures.mysql.tables.constants import constants
 from tidemark.captures.mysql.tables.conversions import Definitions
 from tidemark.captures.mysql.tables.followed_columns import followed, same_names
@@ -73,7 +72,7 @@ class CapturedTables:
         self._ask = session
         self._as_of = end_of_log(self._session)
         self._bindings = self._bound(bindings, resources, layouts)
-        self._by_name = {self._folded(*b.table.path): b.binding for b in self._bindings}
+        self._by_name = {self._session.folded(b.table.path): b.binding for b in self._bindings}
         self._doubted = AlteredTables()
         self._layouts: dict[int, tuple[Layout, str]] = {}
         for bound in self._bindings:
@@ -173,9 +172,6 @@ class CapturedTables:
         if bound.unfit is None:
             self._bindings[binding] = replace(bound, announced=self.opened[binding].document_schema)
 
-    def _folded(self, schema: str, table: str) -> tuple[str, str]:
-        return folded((schema, table), folds=self._session.folds_names)
-
     # Tables that are set aside.
 
     def leave_out(self, binding: int) -> None:
@@ -220,7 +216,7 @@ class CapturedTables:
 
     def bound(self, schema: str, table: str) -> BoundTable | None:
         """The captured table of this name, without asking the server; None when no binding captures it."""
-        binding = self._by_name.get(self._folded(schema, table))
+        binding = self._by_name.get(self._session.folded((schema, table)))
         return None if binding is None or binding in self._left_out else self._bindings[binding]
 
     def captures(self, binding: int) -> bool:
@@ -229,12 +225,12 @@ class CapturedTables:
 
     def left_out(self, schema: str, table: str) -> int | None:
         """The binding of this name that is left out; None where there is none, or it is captured."""
-        binding = self._by_name.get(self._folded(schema, table))
+        binding = self._by_name.get(self._session.folded((schema, table)))
         return binding if binding in self._left_out else None
 
     def in_schema(self, schema: str) -> list[str]:
         """The names of all tables of a schema that are bound."""
-        wanted = self._folded(schema, "")[0]
+        wanted = self._session.folded((schema, ""))[0]
         return [table for name, table in self._by_name if name == wanted]
 
     def refresh(self, binding: int, filled: Collection[str] = ()) -> BoundTable | SourceError:

@@ -11,7 +11,7 @@ import pymysql
 from pymysql.constants import ER
 
 from tidemark.captures.mysql.server.session import Session, error_of
-from tidemark.captures.mysql.terms.columns import ENGINES_WITHOUT_ROWS, Column, Table, quoted_name
+from tidemark.captures.mysql.terms.columns import ENGINES_WITHOUT_ROWS, Column, Table, quoted_path
 from tidemark.captures.mysql.values.types import key_form
 
 SYSTEM_SCHEMAS = (
@@ -58,11 +58,6 @@ _STILL_LOCKED = {ER.LOCK_WAIT_TIMEOUT, ER.LOCK_DEADLOCK, ER.QUERY_INTERRUPTED}
 Path = tuple[str, str]
 
 
-def folded(path: Path, *, folds: bool) -> Path:
-    """A table's schema and name as this server compares them."""
-    return (path[0].lower(), path[1].lower()) if folds else path
-
-
 AT_ONCE = 64
 """The most tables that a query names."""
 
@@ -83,7 +78,7 @@ def read_tables(session: Session, paths: Sequence[Path] | None = None) -> list[T
         return _read(session, None)
     by_schema: dict[str, set[str]] = {}
     for path in paths:
-        schema, name = folded(path, folds=session.folds_names)
+        schema, name = session.folded(path)
         by_schema.setdefault(schema, set()).add(name)
     return [table for schema in sorted(by_schema) for table in _wanted(session, schema, sorted(by_schema[schema]))]
 
@@ -96,7 +91,7 @@ def _wanted(session: Session, schema: str, names: Sequence[str]) -> Iterator[Tab
         if len(names) * SHARE >= int(count):
             groups = [(schema, None)]
     read = [table for group in groups for table in _read(session, group)]
-    found = {folded(table.path, folds=session.folds_names): table for table in read}
+    found = {session.folded(table.path): table for table in read}
     for name in names:
         if (table := found.get((schema, name))) is not None:
             yield from [table] if table.key else _settled(session, table)
@@ -115,7 +110,7 @@ def await_statements(session: Session, paths: Iterable[Path]) -> None:
         return
     for path in paths:
         try:
-            session.rows(f"SHOW CREATE TABLE {'.'.join(map(quoted_name, path))}")
+            session.rows(f"SHOW CREATE TABLE {quoted_path(path)}")
         except pymysql.Error as error:
             if error_of(error)[0] in _STILL_LOCKED:
                 raise
@@ -220,11 +215,11 @@ def _ask(session: Session, query: str, asked: _Asked) -> Iterator[tuple[Any, ...
         rows = session.rows(
             " UNION ALL ".join([one] * len(names)), *(part for name in names for part in (schema, name))
         )
-    wanted = None if names is None else {folded((schema, name), folds=session.folds_names) for name in names}
+    wanted = None if names is None else {session.folded((schema, name)) for name in names}
     for row in rows:
         # information_schema ignores case in comparisons, even if the server's names are case-sensitive.
-        path = folded((row[0], row[1]), folds=session.folds_names)
-        if path in wanted if wanted is not None else path[0] == folded((schema, ""), folds=session.folds_names)[0]:
+        path = session.folded((row[0], row[1]))
+        if path in wanted if wanted is not None else path[0] == session.folded((schema, ""))[0]:
             yield row
 
 

@@ -20,7 +20,7 @@ from tidemark.captures.mysql.rows.chunk_decoder import compile_chunk_decoder, se
 from tidemark.captures.mysql.server.result_rows import stream
 from tidemark.captures.mysql.server.session import Session, error_of
 from tidemark.captures.mysql.tables.bindings import BoundTable
-from tidemark.captures.mysql.terms.columns import Column, quoted_name
+from tidemark.captures.mysql.terms.columns import Column
 from tidemark.captures.mysql.values.types import TEMPORAL, Form, form
 from tidemark.captures.tables.bad_values import BadCounts, BadValues, Repairs
 from tidemark.protocol.codec import split_captured
@@ -84,7 +84,7 @@ def _read(session: Session, table: BoundTable, column: Column, default: str | No
         query = f"SELECT {_implicit(column, of)}"
     elif _is_literal(session, of, default):
         (value,) = selected([column], (), of="DEFAULT({})")
-        query = f"SELECT {value} FROM {'.'.join(map(quoted_name, table.table.path))} LIMIT 1"
+        query = f"SELECT {value} FROM {table.table.in_sql} LIMIT 1"
     else:
         raise _Unknown
     bad: BadCounts = Counter()

@@ -13,7 +13,7 @@ from tidemark.captures.mysql.server.prerequisites import server_failures
 from tidemark.captures.mysql.server.session import LOCK_SECONDS, TOGETHER_LOCK_SECONDS, Session, error_of, query_failure
 from tidemark.captures.mysql.tables.bindings import captured_columns
 from tidemark.captures.mysql.tables.catalog import AT_ONCE, Path, is_versioned
-from tidemark.captures.mysql.terms.columns import Table, quoted_name
+from tidemark.captures.mysql.terms.columns import Table, quoted_path
 from tidemark.captures.mysql.terms.config import EndpointConfig, ResourceConfig
 from tidemark.captures.mysql.values.types import clampable, form, hashable, key_form
 from tidemark.captures.rows.hashes import no_salt
@@ -80,7 +80,7 @@ def versioned(path: Sequence[str]) -> SourceError:
     return SourceError(
         "TM-MY-007",
         f"{'.'.join(path)} is system-versioned: the log has its history as rows",
-        remedy=f"Leave it out, or run: ALTER TABLE {'.'.join(map(quoted_name, path))} DROP SYSTEM VERSIONING;",
+        remedy=f"Leave it out, or run: ALTER TABLE {quoted_path(path)} DROP SYSTEM VERSIONING;",
     )
 
 
@@ -147,7 +147,7 @@ def _unreadable(session: Session, config: EndpointConfig, table: Table, what: st
     return SourceError(
         UNREADABLE,
         f"user {config.user} {what.format(table.name_in_full)}",
-        remedy=f"Run: GRANT SELECT ON {'.'.join(map(quoted_name, table.path))} TO {session.account()};",
+        remedy=f"Run: GRANT SELECT ON {table.in_sql} TO {session.account()};",
     )
 
 
@@ -156,7 +156,7 @@ def _warns_of_cascades(session: Session, table: Table, name: str) -> bool:
     # Since MySQL 9.6 the server carries out foreign keys itself and logs it, unless InnoDB is told to do it.
     # information_schema hides foreign keys from users who may only read.
     try:
-        definition = str(session.rows(f"SHOW CREATE TABLE {'.'.join(map(quoted_name, table.path))}")[0][1])
+        definition = str(session.rows(f"SHOW CREATE TABLE {table.in_sql}")[0][1])
     except pymysql.Error as error:
         if error_of(error)[0] != ER.TABLEACCESS_DENIED_ERROR:
             raise
@@ -231,7 +231,7 @@ def _snapshot_failures(config: EndpointConfig, table: Table, name: str) -> Itera
 def is_readable(session: Session, table: Table) -> bool:
     """Raises pymysql.Error for any other reason why it cannot be read."""
     try:
-        session.rows(f"SELECT * FROM {_name(table)} LIMIT 0")
+        session.rows(f"SELECT * FROM {table.in_sql} LIMIT 0")
     except pymysql.Error as error:
         if error_of(error)[0] not in (ER.TABLEACCESS_DENIED_ERROR, ER.COLUMNACCESS_DENIED_ERROR):
             raise
@@ -257,16 +257,12 @@ def seen_readable(session: Session, tables: Sequence[Table]) -> set[Path]:
 
 def _are_readable(session: Session, tables: Sequence[Table]) -> bool:
     """False if that of one of them is not known: asked by itself, each tells."""
-    asked = (f"SELECT 1 FROM (SELECT * FROM {_name(table)} LIMIT 0) t" for table in tables)
+    asked = (f"SELECT 1 FROM (SELECT * FROM {table.in_sql} LIMIT 0) t" for table in tables)
     try:
         session.rows(" UNION ALL ".join(asked))
     except pymysql.Error:
         return False
     return True
-
-
-def _name(table: Table) -> str:
-    return f"{quoted_name(table.schema)}.{quoted_name(table.name)}"
 
 
 END_OF_CONDITION = "\n)"
@@ -290,13 +286,12 @@ def condition_failure(
     Raises:
         pymysql.Error: The server cannot answer now.
     """
-    source = f"{quoted_name(table.schema)}.{quoted_name(table.name)}"
     try:
         # ``n > 4) or (1 = 1`` fits the parentheses that chunks put around it, and is no condition.
-        session.rows("PREPARE tidemark_condition FROM %s", f"SELECT 1 FROM {source} WHERE {condition}")
+        session.rows("PREPARE tidemark_condition FROM %s", f"SELECT 1 FROM {table.in_sql} WHERE {condition}")
         session.rows("DEALLOCATE PREPARE tidemark_condition")
         # ``n > 4 LIMIT 1`` is none either, though it may stand after WHERE.
-        session.rows(f"SELECT 1 FROM {source} WHERE ({condition}{END_OF_CONDITION} LIMIT 0")
+        session.rows(f"SELECT 1 FROM {table.in_sql} WHERE ({condition}{END_OF_CONDITION} LIMIT 0")
     except pymysql.Error as error:
         number, reason = error_of(error)
         if number in _PASSING or query_failure(error, "").code == "TM-MY-020":

@@ -130,6 +130,11 @@ class Table:
         return self.schema, self.name
 
     @property
+    def in_sql(self) -> str:
+        """Its name as SQL, with the schema."""
+        return quoted_path(self.path)
+
+    @property
     def name_in_full(self) -> str:
         """``schema.table``, for people."""
         return f"{self.schema}.{self.name}"
@@ -149,3 +154,8 @@ def reads_as(columns: Sequence[Column], known: Sequence[Column]) -> bool:
 def quoted_name(name: str) -> str:
     """A name as SQL."""
     return f"`{name.replace('`', '``')}`"
+
+
+def quoted_path(path: Sequence[str]) -> str:
+    """Schema and name as SQL."""
+    return ".".join(map(quoted_name, path))
