@@ -60,14 +60,6 @@ class _ChunkReader(ReaderProcess):
 class MysqlSource(RemembersLayouts, ReadsInSnapshots):
     """See ``tidemark.captures.contract.source.Source``.
 
-    Args:
-        layouts: What ``layout`` said of tables in an earlier session, by their state keys.
-        limits: Of the log's stream.
-
-    Attributes:
-        captured: Its tables.
-        snapshots: The scans of those without a key.
-
     Raises:
         SourceError: No connection, or none of the bound tables can be captured.
     """

@@ -43,11 +43,8 @@ class Selection:
     Attributes:
         target: Columns with plain texts come last in it.
         places: Where the columns of documents are in it, in their order.
-        forms: Of its columns.
         cells: Of all that is selected: texts of keys follow the columns where necessary.
         key: Where the texts of keys are among all that is selected, and how they become parts.
-        cut: Cuts rows into columns.
-        schema: Of the columns of documents.
     """
 
     target: ScanTarget

@@ -42,7 +42,6 @@ class PositionFence:
 
     Attributes:
         visible: That position.
-        high: See ``tidemark.backfill.fence.Fence``.
         server: ``server_name`` of this one; empty where positions are not given together with GTIDs.
         gtids: MariaDB: a position by GTIDs that is visible too, for transactions that another server's log gave.
         settled: MariaDB: where the log ended before ``prepared`` was asked for.
@@ -148,9 +147,6 @@ class WatermarkFences:
 
     MySQL's engines commit in the order of the binlog (``binlog_order_commits``). So after our commit, everything that
     the log had before it is visible.
-
-    Args:
-        table: Schema and name of our table.
     """
 
     def __init__(self, session: Session, table: tuple[str, str]) -> None:

@@ -28,12 +28,7 @@ _OF_SEVERAL_BYTES = frozenset(("big5", "cp932", "eucjpms", "euckr", "gb18030", "
 
 
 def between(column: Column, low: str, high: str) -> Iterator[str]:
-    """Texts of a key about half way from ``low`` to ``high``, the likeliest first; none if there is no rule.
-
-    Args:
-        low: A key's text, as ``tidemark.captures.mysql.values.types.key_form`` has it, that the server orders first.
-        high: Another one.
-    """
+    """Texts of a key about half way from ``low`` to ``high``, the likeliest first; none if there is no rule."""
     try:
         yield from _between(column, low, high)
     except (ValueError, ArithmeticError):  # a zero date, or a year beyond what Python knows

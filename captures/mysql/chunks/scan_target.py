@@ -18,14 +18,7 @@ from tidemark.protocol.errors import SourceError
 
 @dataclass(frozen=True, slots=True)
 class ScanTarget:
-    """A bound table as a chunk reads it.
-
-    Attributes:
-        columns: Those that documents have.
-        key: The key columns; empty where the table has no key.
-        where: The configuration's condition.
-        tinyint1_as_bool: As in the configuration.
-    """
+    """A bound table as a chunk reads it."""
 
     table: Table
     columns: tuple[Column, ...]
@@ -139,10 +132,6 @@ class KeyRange:
     """Writes conditions on the key columns of a table.
 
     All methods raise SourceError ``TM-MY-024`` if texts of a key do not fit the columns' types.
-
-    Args:
-        table: ``schema.table``, for errors.
-        columns: Of the key, in order.
     """
 
     def __init__(self, table: str, columns: Sequence[Column]) -> None:

@@ -31,11 +31,8 @@ class _Scan:
     """Of one table.
 
     Attributes:
-        name: The table's, for people.
         lost: An earlier session read a part of the table in a snapshot that no longer exists.
-        process: Reads the table, and holds its snapshot open.
         fence: Of the snapshot; None before there is one, while the log leaves out everything.
-        open: The snapshot can be read.
     """
 
     name: str
@@ -58,11 +55,7 @@ class _Scan:
 
 
 class SnapshotScans(KeylessScans[_Scan]):
-    """Those of one source; see ``tidemark.captures.contract.capabilities.ReadsInSnapshots``.
-
-    Args:
-        open_process: Makes the process of a scan.
-    """
+    """Those of one source; see ``tidemark.captures.contract.capabilities.ReadsInSnapshots``."""
 
     def __init__(self, open_process: Callable[[], ReaderProcess]) -> None:
         super().__init__()
@@ -154,7 +147,6 @@ def in_snapshot(fence: ServerFence, gtid: str, position: int, xid: str = "") -> 
     Args:
         gtid: The transaction's, empty without.
         position: In the log, of one of its events: after its beginning, and not after its end.
-        xid: Of the prepared transaction that it commits.
     """
     if position > fence.high:
         return False
@@ -164,11 +156,7 @@ def in_snapshot(fence: ServerFence, gtid: str, position: int, xid: str = "") -> 
 
 
 def shows_all(fence: ServerFence, position: LogPosition, committing: Collection[str] = ()) -> bool:
-    """Whether the snapshot shows every transaction of the log up to ``position``.
-
-    Args:
-        committing: As of ``SnapshotScans.begin``.
-    """
+    """Whether the snapshot shows every transaction of the log up to ``position``."""
     if isinstance(fence, GtidFence):
         return fence.executed.contains_all(MysqlGtids(position.gtids))
     return fence.visible >= position.order and fence.prepared.isdisjoint(committing)

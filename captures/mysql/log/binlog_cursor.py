@@ -29,9 +29,7 @@ class LogPlace:
     """The position of the latest event of one connection.
 
     Attributes:
-        file: Of the log; empty before the server has said it.
         offset: Where in it the event ends.
-        event_start: Where it begins.
         base: The file's begin, as ``tidemark.captures.mysql.terms.position.position`` has it.
     """
 
@@ -139,15 +137,11 @@ class LogPlace:
 class ReadTo:
     """The end of the last whole transaction, for the state.
 
-    Args:
-        mariadb: The server is MariaDB, whose GTIDs have another form.
-
     Attributes:
         gtids: Of all transactions before.
         keeps_gtids: They are followed. They are not on MySQL if GTIDs were switched on during the capture: a set that
             lacks the transactions before would request them again.
         prepared: XA transactions by their xids, until they are committed or rolled back.
-        begun: File and offset where the present transaction begins.
     """
 
     def __init__(self, start: LogPosition, *, mariadb: bool) -> None:

@@ -95,15 +95,11 @@ class BinlogConnection:
 
     Args:
         session: It belongs to the stream from here on, which closes it.
-        server_id: The id of this replica, which no other replica may have.
         position: Where to start: by its GTIDs if it has any, otherwise by its file and offset.
         beside: The descriptor of a session with the same server. The stream breaks when the server ends that session.
-        limits: How long the server may be silent.
 
     Attributes:
         checksums: Events end in a CRC32. The log says so in each file's format description.
-        server: The server's identity.
-        names_columns: The server's ``binlog_row_metadata`` is FULL.
         heard_at: When the server last sent something, by the monotonic clock.
 
     Raises:
@@ -322,8 +318,6 @@ class BinlogConnection:
 
         Args:
             head: The status, the header, and what arrived with them.
-            pieces: The rest.
-            length: Of the body.
         """
         checksum = crc32(memoryview(head)[1 : 1 + HEADER])
         first = (head[1 + HEADER :],)

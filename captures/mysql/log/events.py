@@ -123,10 +123,8 @@ class Query(NamedTuple):
     """A statement.
 
     Attributes:
-        schema: The default database of its session.
         text: In the character set of its client.
         variables: Of its session; see ``client_collation``.
-        session: The number of its session on the server that carried it out first.
     """
 
     schema: str
@@ -141,8 +139,6 @@ class Gtid(NamedTuple):
     Attributes:
         text: ``uuid:n``, ``uuid:tag:n``, ``domain-server-n``; empty for an anonymous one.
         commit_time: Microseconds since 1970, None where the event does not say.
-        begins: MariaDB: the event stands for a BEGIN.
-        prepares: MariaDB: the event stands for an XA START.
         undecided: MariaDB: the statement of its group is an ALTER that has only begun, or has failed. One that has
             ended follows in a group of its own (``binlog_alter_two_phase``).
     """

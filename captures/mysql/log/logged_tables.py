@@ -37,14 +37,7 @@ Takes the transaction's GTID, a position in it, and the xid of the prepared tran
 class LoggedTables:
     """The tables that TABLE_MAP events name, until a statement changes them.
 
-    Args:
-        tables: The captured tables.
-        in_snapshot: Tells what the log leaves out.
-        names_columns: TABLE_MAP events are expected to name the columns.
-        mariadb: The server is MariaDB.
-
     Attributes:
-        tables: As the argument.
         gone: The bindings whose tables were dropped or renamed, while no other table has their names.
     """
 
@@ -126,7 +119,6 @@ class LoggedTables:
         If that is unknown, the table is read again.
 
         Args:
-            gtid: The transaction's.
             position: In the log, where what it does counts.
             xid: Of the prepared transaction that it commits, empty for none.
         """
@@ -201,9 +193,6 @@ class _UnloggedAlterations:
     From then on the log names the table by another number, as it does whenever the server opens a table again. So each
     new number leads to a look at the catalog. A difference that no statement up to the end of the log explains was not
     logged.
-
-    Args:
-        tables: The captured tables.
     """
 
     def __init__(self, tables: CapturedTables) -> None:
@@ -235,10 +224,6 @@ class _UnloggedAlterations:
 
     def found(self, position: int, named: Callable[[int], bool]) -> list[BoundTable]:
         """The tables that were altered without a statement in the log.
-
-        Args:
-            position: The log was read up to here.
-            named: Whether the log names the columns of a table.
 
         Raises:
             SourceError: The server cannot be asked.

@@ -34,12 +34,7 @@ MOST_WAITING_BYTES = 128 * 1024
 
 
 class TableMaps:
-    """The tables by their numbers.
-
-    Args:
-        tables: The captured tables by name.
-        columns: Batches of columns may be sent.
-    """
+    """The tables by their numbers."""
 
     def __init__(self, tables: LoggedTables, *, columns: bool) -> None:
         self._tables = tables

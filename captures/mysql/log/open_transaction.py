@@ -47,14 +47,10 @@ class OpenTransaction:
     """One transaction, from its beginning.
 
     Args:
-        number: Counts transactions.
-        gtid: The event that begins it.
-        timestamp: Of the event that began it, in seconds since 1970.
         tracked: Bindings whose touched keys are recorded.
         written: Row events whose documents were returned before the connection broke, and are not returned again.
 
     Attributes:
-        explicit: It ends with a commit, not after its first statement.
         undecided: See ``Gtid``: its statement has changed nothing.
         held: It is an XA transaction: its rows are kept for its commit.
         row: The next row's number if several events share a position; None if each event has its own.
@@ -253,10 +249,8 @@ class Prepared:
     """A prepared transaction.
 
     Attributes:
-        place: Where it begins in the log.
         events: Its rows; None when they must be read again.
         size: Bytes of memory that ``events`` take.
-        bindings: Those that it changed.
     """
 
     place: PreparedPlace

@@ -79,7 +79,6 @@ def continued(session: Session, config: EndpointConfig, stored: LogPosition, ide
     Raises:
         LostPosition: ``TM-MY-015`` this server has purged events after it, ``TM-MY-016`` this is another server, or
             another log, that does not continue from it.
-        SourceError: ``TM-MY-005``.
         pymysql.Error: The server refuses, or the connection is lost.
     """
     now = server_identity(session)

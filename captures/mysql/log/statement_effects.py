@@ -25,13 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 class _Place(NamedTuple):
-    """Where a statement stands.
-
-    Attributes:
-        position: In the log, where it ends.
-        text: File and offset, for people.
-        mode: In which it was carried out.
-    """
+    """Where a statement stands."""
 
     position: int
     text: str
@@ -39,12 +33,7 @@ class _Place(NamedTuple):
 
 
 class StatementEffects:
-    """Applies the statements of the log to the captured tables.
-
-    Args:
-        logged: The captured tables, as the rows of the log have them.
-        mariadb: The server is MariaDB.
-    """
+    """Applies the statements of the log to the captured tables."""
 
     def __init__(self, logged: LoggedTables, *, mariadb: bool) -> None:
         self._tables = logged.tables

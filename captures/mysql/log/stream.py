@@ -34,12 +34,6 @@ class BinlogLog:
 
     Args:
         connect: Opens the log at a position; called again by ``reconnect``, and for rows of an XA transaction.
-        start: Where to begin.
-        tables: The captured tables.
-        in_snapshot: As of ``LoggedTables``.
-        mariadb: The server is MariaDB: its GTIDs are others.
-        columns: Batches of columns may be sent.
-        limits: What is held in memory.
 
     Raises:
         SourceError: As ``connect``.

@@ -31,11 +31,7 @@ class Recall:
     """The search for the rows of a transaction whose commit was read.
 
     Attributes:
-        xid: Of the transaction.
-        place: Where it begins.
         commit: The GTID of its commit, or of its beginning if it has one phase; empty without GTIDs.
-        after: Where reading the log resumes.
-        passing: What is read is of another transaction.
     """
 
     xid: str
@@ -81,14 +77,9 @@ class XaTransactions:
     """Holds the rows of prepared transactions, and writes them when the transactions commit.
 
     Args:
-        read_to: Keeps, for the state, which transactions are prepared.
-        tables: The tables that the rows belong to.
-        maps: Writes the rows.
         committing: The commits that may not be visible yet; None on MySQL, which has GTIDs for that.
-        held_bytes: Rows of all prepared transactions that are held in memory.
 
     Attributes:
-        committing: As the argument.
         recall: The transaction whose rows are being read again; None for none.
         place: ``file:offset:`` of the latest commit, for the cursors of its rows.
     """

@@ -28,9 +28,6 @@ class RepairedImage(Image):
 
     Args:
         table: As the images of it are read otherwise.
-        places: The columns that are present.
-        repairs: Applies the policies to bad values.
-        raw_json: As of ``Image``.
 
     Attributes:
         marked: The event is kept apart for any bad value; otherwise only for one in the key.

@@ -113,8 +113,6 @@ def compile_chunk_decoder(
 
     Args:
         columns: What documents have, in order. At least one: a tail needs a first member.
-        key: Names of the key columns, all among ``columns``.
-        table: ``schema.table``, for errors.
         repairs: Applies the policies to bad values; None: each bad value is an error.
         keys_only: Tails are not used, so rows may have any size.
 
@@ -250,11 +248,7 @@ def _form(column: Column, table: str, tinyint1_as_bool: bool) -> Form:
 
 
 class RepairedRows:
-    """Rows of chunks with values that a document cannot represent: applies the policies to them.
-
-    Args:
-        columns: As of ``compile_chunk_decoder``; ``key``, ``table`` and ``tinyint1_as_bool`` likewise.
-    """
+    """Rows of chunks with values that a document cannot represent: applies the policies to them."""
 
     def __init__(
         self, columns: Sequence[Column], key: Sequence[str], table: str, tinyint1_as_bool: bool, repairs: Repairs

@@ -30,13 +30,7 @@ _GROWTH = 6
 class RowDecoder:
     """Decodes the row events that follow one TABLE_MAP.
 
-    Args:
-        binding: The index in the lines.
-        table: The columns.
-        name: ``schema.table``, for errors.
-
     Attributes:
-        has_key: Rows have a key.
         repairs: What was done with bad values.
     """
 
@@ -67,7 +61,6 @@ class RowDecoder:
             kind: ``INSERT``, ``UPDATE``, ``DELETE`` or ``PARTIAL_UPDATE``.
             data: Bytes that hold the event; ``text`` the same as Latin-1.
             at: Where its columns' count begins.
-            end: Where its rows end.
             source: The JSON of ``_meta.source`` before and after the number of a row.
             row: The number of its first row.
 
@@ -113,14 +106,7 @@ class RowDecoder:
         return tuple(found) if len(found) == len(self._table.emitted) > 0 else None
 
     def gather(self, kind: str, data: bytes, at: int) -> tuple[Gather | None, int]:
-        """What gathers the rows of an event, if they are whole, and where they begin.
-
-        Args:
-            kind, data, at: As of ``decode``.
-
-        Raises:
-            SourceError: As ``decode``.
-        """
+        """What gathers the rows of an event, if they are whole, and where they begin. Raises as ``decode``."""
         rows = at + self._head_bytes[kind]
         head = kind, data[at:rows]
         if head not in self._gathers:

@@ -103,9 +103,7 @@ def value_reader(
 
     Args:
         column: As documents have it, None when they do not.
-        key: As keys have it, None when they do not.
         place: The number in the names of its variables.
-        recode_of: What recodes texts.
 
     Raises:
         LookupError: The type, or its character set, is not known.

@@ -29,8 +29,6 @@ class PartialRows:
     """Writes such rows, each by the method for its event: see ``tidemark.captures.mysql.rows.row_sink.WriteRow``.
 
     Args:
-        table: The columns.
-        name: ``schema.table``, for errors.
         opening: Captured lines up to their ``source``, by ``op``.
         images: Of each row, or of before and after.
     """

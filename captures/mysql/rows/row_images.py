@@ -61,8 +61,6 @@ class DecodedTable:
         logged: The columns as the log has them.
         columns: The same as documents have them; None for one that they do not have.
         key: Places of the key columns, in the key's order.
-        tinyint1_as_bool: See ``tidemark.captures.mysql.values.types.form``.
-        recode_of: What recodes texts.
     """
 
     logged: tuple[LoggedColumn, ...]
@@ -141,12 +139,10 @@ class Image:
     """Images with certain columns.
 
     Args:
-        places: The columns that are present.
         raw_json: ``parts`` gives values of MySQL's JSON columns as ``RAW`` and their bytes, not as members.
 
     Attributes:
         about: For ``column_of``; other functions that read these images are noted here, too.
-        has_key: Every key column is present.
 
     Raises:
         LookupError: A column's type or character set is not known.
@@ -255,12 +251,7 @@ class Image:
         return None
 
     def _general(self, name: str, *, raw_json: bool, members: bool = True, cells: bool = False) -> Generated:
-        """A function that reads any image, column by column, without its end.
-
-        Args:
-            members: It makes members and keys.
-            cells: It makes cells, too: ``a3`` of column 3.
-        """
+        """A function that reads any image, column by column, without its end. ``a3`` is the cell of column 3."""
         function, table = Generated(self.table), self.table
         function.add(f"def {name}(data, text, at):")
         function.add(f"    nulls = {self.nulls(whole=True)}")

@@ -29,7 +29,6 @@ class Gathered:
     """The events of a table.
 
     Attributes:
-        rows: One for each event.
         before: JSON of the rows before updates; None for other events. A loop of updates appends to it, and no other.
         moves: Where in ``rows`` the first of two events stands that an update with another key became.
     """
@@ -47,11 +46,7 @@ Raises one of ``MISFITS`` for values that documents cannot have, after some of t
 
 
 def rows_loop(image: Image, opening: str) -> Write:
-    """Writes inserts or deletes, whose images have the key.
-
-    Args:
-        opening: The captured lines up to their ``source``.
-    """
+    """Writes inserts or deletes, whose images have the key; ``opening`` is their lines up to their ``source``."""
     function = Generated(image.table)
     function.names.update(OPENING=opening, read=image.read)
     function.add("def rows(data, text, at, end, source, row, documents, sink):")
@@ -97,10 +92,7 @@ def rows_cells(image: Image) -> Gather:
 
 def updates_loop(image: Image, opening: str, other: WriteRow) -> Write | None:
     """Writes updates, whose two images have the same columns, the key among them; None where it is not worth it.
-
-    Args:
-        opening: The captured lines up to their ``source``.
-        other: Writes those that are not usual.
+    Those that are not usual ``other`` writes.
     """
     if not _is_worth_it(image):
         return None
@@ -205,11 +197,7 @@ class _Loop:
             self._function.add(indent + line, place)
 
     def values(self, indent: str, readers: dict[int, ValueReader], settle: Callable[[int, ValueReader], None]) -> None:
-        """Reads an image without NULLs: columns of fixed size are unpacked together.
-
-        Args:
-            settle: Adds what is done to a column's variables.
-        """
+        """Reads an image without NULLs: columns of fixed size are unpacked together, and settled."""
         function = self._function
         function.add(f"{indent}at += {self._image.bitmap_bytes}")
         run: list[tuple[int, ValueReader]] = []

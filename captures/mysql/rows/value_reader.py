@@ -25,14 +25,12 @@ class ValueReader:
 
     Attributes:
         codes: ``struct`` codes of what is unpacked.
-        variables: What they are unpacked to.
         size: Bytes of that.
         big: The integers are big endian.
         costly: Worth to be kept for the next image of the row, which nearly always has the same value. ``prepare``
             leaves the variables as they are, but for ``v3`` of a column of any length.
         variable: ``data`` or ``text`` when ``n3`` bytes of it follow; otherwise empty.
         used: ``v3`` is needed at all.
-        prepare: Statements.
         json: The inside of an f-string that makes the JSON, without the quotes of ``mark``.
         key: The inside of an f-string that makes the key's text.
         mark: The quote around ``json``, or nothing.
@@ -160,10 +158,6 @@ def _digits(reader: ValueReader, place: str, value: str, digits: int, stored: in
 
 def hash_value(reader: ValueReader, logged: LoggedColumn, column: Column, of: Form, place: str) -> None:
     """Makes ``reader.json`` that of the hash of the text that ``types.column_conversion`` takes, as chunks do.
-
-    Args:
-        reader: Complete, with a JSON that nothing else needs.
-        of: The column's form.
 
     Raises:
         LookupError: A type that is not hashed.

@@ -86,7 +86,6 @@ def refusal(config: EndpointConfig, error: Exception, number: int, reason: str) 
     """The error for a user whom the server refused.
 
     Args:
-        config: The configuration.
         error: PyMySQL's; ``number`` and ``reason`` as ``tidemark.captures.mysql.server.session.error_of`` has them.
 
     Returns:

@@ -201,8 +201,6 @@ class Session:
     """A connection for questions with small answers. Used by one thread.
 
     Attributes:
-        connection: PyMySQL's.
-        mariadb: The server is MariaDB.
         version: Its version as numbers, ``(10, 11, 6)``.
     """
 

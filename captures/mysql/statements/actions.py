@@ -54,12 +54,10 @@ class Alteration:
     Attributes:
         renamed: Names of columns, the old one and the new one.
         added: Names of new columns.
-        dropped: Names of columns that are gone.
         revalued: Names of columns that have values in rows that were there before, made or converted by the statement.
         texts: The character sets of all texts may be others.
         own: Of the columns that are added or redefined, those of MariaDB's own types, and these: its log has them as
             strings of bytes, or as texts.
-        primary: The primary key may be another.
         unique: A unique index may be another, which is the key where there is no primary key.
         placed: Where columns stand that are added or moved, in the order of the clauses: after the column of this name,
             or first if it is empty. None: at the end.
@@ -93,11 +91,7 @@ class Alteration:
         return {*self.dropped, *(old for old, _ in self.renamed)}
 
     def reused(self, left_before: Container[str]) -> set[str]:
-        """Names under which rows that were captured before have values of another column, or none.
-
-        Args:
-            left_before: Names that columns had before earlier statements.
-        """
+        """Names under which rows that were captured before have values of another column, or none."""
         again = {name for name in self.added if name in self.left() or name in left_before}
         return again | {new for _, new in self.renamed}
 
@@ -109,7 +103,6 @@ class Change:
     Attributes:
         name: The table; an empty table name stands for the schema.
         new_name: For ``RENAMED``, what it is called now.
-        alteration: For ``ALTERED``.
         partitions: For ``PARTITION_GONE`` and ``EXCHANGED``, which.
     """
 

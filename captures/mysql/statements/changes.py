@@ -33,13 +33,7 @@ them as they are. What they carry out besides, such as the rows of BINLOG, is in
 
 
 def changes(text: bytes, schema: str, mode: SqlMode = NO_MODE, *, mariadb: bool = False) -> list[Change]:
-    """What a statement changes.
-
-    Args:
-        schema: Its session's default database.
-        mode: That in which it was carried out.
-        mariadb: The server is MariaDB.
-    """
+    """What a statement changes."""
     statement = statement_tokens(text, schema, mode, mariadb=mariadb)
     verb = statement.take().upper
     if verb == "SET" and statement.accept("STATEMENT"):

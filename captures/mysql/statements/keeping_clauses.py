@@ -70,9 +70,7 @@ class Keeping:
     """Clauses that keep all values.
 
     Attributes:
-        name: Unique.
         clauses: In Markdown.
-        why: Why they keep them.
         patterns: Of their whole forms.
     """
 

@@ -43,7 +43,6 @@ class TemporaryTables:
         """What a statement changes besides temporary tables; notes those that come and go with it.
 
         Args:
-            session: That carried it out.
             uses_some: The log marks the statement as one that may use temporary tables of the session.
         """
         listed = list(changes)

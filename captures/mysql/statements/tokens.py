@@ -75,12 +75,7 @@ END = Token("mark", "")
 
 
 class Tokens:
-    """Tokens, with a look ahead.
-
-    Args:
-        tokens: In order.
-        schema: The default database, of names without one.
-    """
+    """Tokens, with a look ahead."""
 
     def __init__(self, tokens: Iterator[Token], schema: str) -> None:
         self._tokens = tokens
@@ -143,8 +138,6 @@ def statement_tokens(text: bytes, schema: str, mode: SqlMode = NO_MODE, *, maria
     """The tokens of a statement in UTF-8; of a very long one those of its beginning, and a mark of no meaning.
 
     Args:
-        schema: Of names without one.
-        mode: In which the server read it.
         mariadb: The server is MariaDB, which has comments of its own that are code.
     """
     whole = text[: 4 * _LIMIT].decode("utf-8", "replace")

@@ -69,16 +69,13 @@ class BoundTable(TableBinding):
     """The table of a binding, as the catalog had it, or as the log has shown it since. Each change makes a new one.
 
     Attributes:
-        binding: Index of its binding.
         table: Its columns are those of the log's rows, in their order.
         as_of: The catalog was read when the log ended here: a statement of the log before this position that alters
             the table was already part of what the catalog said.
         until: The log ended here after that: a statement between the two may be part of what the catalog said.
         defined: The columns as the catalog had them then.
-        nullable: Names of those that may be NULL, as chunks read them.
         past: Columns that the table had before, by name.
         definitions: The columns as the statements of the log find them that are yet to be read.
-        announced: The document schema that was announced last.
         follows: ``table`` has the columns of the log at its position, statement by statement, although the catalog
             may have later ones.
         identities: What identifies the columns, by name; None where schemas do not say it.
@@ -256,11 +253,7 @@ class BoundTable(TableBinding):
         return key_of([columns[name] for name in self.key], values)
 
     def chunk_head(self, cursor: str) -> ChunkHead:
-        """The head of rows, whose number ends their cursor.
-
-        Args:
-            cursor: The document's, ``file:position:row``, up to that number or the digits in front of it.
-        """
+        """The head of rows. ``cursor`` is the document's, up to the number of a row, or the digits in front of it."""
         return ChunkHead(self.binding, self._head("c", cursor), (orjson.dumps(cursor)[:-1].decode(), '"'))
 
     def _head(self, op: str, cursor: str) -> bytes:

@@ -46,14 +46,7 @@ class CapturedTables:
     Names are compared as the server compares them (``lower_case_table_names``).
 
     Args:
-        session: The connection for questions as it is now.
         layouts: What ``layout`` said of tables in an earlier session, by their state keys.
-
-    Attributes:
-        config: The capture's configuration.
-        opened: The tables as the engine sees them.
-        noted: The state's notes about them.
-        charsets: The server's character sets.
 
     Raises:
         SourceError: None of the bound tables can be captured.
@@ -252,9 +245,6 @@ class CapturedTables:
     def apply(self, binding: int, alteration: Alteration) -> BoundTable | SourceError:
         """Applies a statement to the columns, which are those before it: the catalog may have later ones, too.
 
-        Args:
-            alteration: As ``followed_columns.resolved``.
-
         Returns:
             As ``refresh``. Where the catalog no longer tells what the statement did, the columns are the catalog's, and
             ``BoundTable.follows`` is false.
@@ -361,11 +351,7 @@ class CapturedTables:
         return set() if seen else {bound.binding for bound in self._bindings if bound.scan.reads}
 
     def adopt(self, binding: int, columns: tuple[Column, ...]) -> tuple[BoundTable, JsonObject | None]:
-        """The log's rows have these columns from here on.
-
-        Returns:
-            The table with them, and the document schema when it is not the one that was announced last.
-        """
+        """The log's rows have these columns from here on."""
         bound = self._bindings[binding] = self._identified(self._bindings[binding].shown(columns))
         announced = bound.announced
         self.opened.put(bound.opened())

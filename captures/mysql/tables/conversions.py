@@ -101,7 +101,6 @@ class Definitions:
             as_of: Where the log ended after that: ``now`` may have all statements up to here, and has no later one.
             emitted: Names of the columns that documents have, and of the key's.
             key: Names of the key's columns, before the statement or after it.
-            mode: In which it was carried out.
             filled: Names of columns that it adds, and of which consumers know the value of all rows; None if they never
                 do.
         """
@@ -264,11 +263,7 @@ def _generated_from(names: Iterable[str], columns: Iterable[Column]) -> list[str
 
 
 def keeps_values(before: Column, now: Column, *, mode: SqlMode, tinyint1_as_bool: bool) -> bool:
-    """Whether documents stay the same for every value of a column after an ALTER that gives it this definition.
-
-    Args:
-        mode: In which it is carried out. If that is strict, it fails where a value does not fit.
-    """
+    """Whether documents stay the same for every value of a column after an ALTER that gives it this definition."""
     strict = mode.strict
     if now.generated and (not before.generated or before.expression != now.expression):
         return False

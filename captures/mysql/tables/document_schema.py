@@ -24,14 +24,8 @@ def document_schema(
     identities: Mapping[str, str] | None = None,
     fills: Mapping[str, Json] | None = None,
 ) -> JsonSchema:
-    """The schema of the documents of ``table`` that have these columns.
-
-    Args:
-        key: Names of the key columns, all among ``columns``.
-        truncates: A TRUNCATE makes a document, which has no columns at all; then not even the key is required.
-        tinyint1_as_bool: As in the configuration.
-        identities: As of ``with_identities``; None where schemas do not have them.
-        fills: The same.
+    """The schema of the documents of a table; ``truncates``: of a TRUNCATE, too, which has no columns
+    at all, not even the key. ``identities`` and ``fills`` as of ``with_identities``; None where schemas lack them.
     """
     members = {
         column.name: _column_schema(column, in_key=column.name in key, tinyint1_as_bool=tinyint1_as_bool)

@@ -46,8 +46,6 @@ def followed(columns: Sequence[Column], alteration: Alteration, catalog: Sequenc
     """The columns after a statement.
 
     Args:
-        columns: Those before it.
-        alteration: As ``resolved``.
         catalog: Those after it, and perhaps after later statements: it has the definitions that the statement gives.
 
     Returns:

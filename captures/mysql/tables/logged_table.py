@@ -28,12 +28,10 @@ class LoggedTable:
     """A captured table, as the rows after one TABLE_MAP event have it.
 
     Attributes:
-        binding: Index of its binding.
         decoder: None when the rows' columns are not known.
         differs: The columns are not those that were known.
         rekeyed: The key, or a type in it, is not the one that was known.
         unfit: Why the table cannot be captured as it is now; None if it can.
-        named: The event named the columns.
         origin: The JSON members ``"schema":…,"table":…`` of ``_meta.source``.
         new_schema: Set when the columns are not the ones whose schema was announced last.
         lines_left: So many batches with rows of it are to be lines, not columns.

@@ -85,7 +85,6 @@ class NotedTables:
     """The tables of a capture.
 
     Args:
-        bindings: The present ones. The list is read again at each call.
         identified: Schemas have the identities of columns, so these outlast a table that is emptied: what is downstream
             until it is whole again has them too.
 

@@ -24,24 +24,18 @@ class Column:
     Attributes:
         name: Case kept.
         data_type: ``information_schema.columns.data_type``, lower case: ``int``, ``varchar``, ``geometry``, ``inet6``.
-        nullable: It may hold NULL.
         unsigned: Of a number.
         charset: The server's name of the character set of a text (``utf8mb4``); None for anything else, also for
             ``binary``, ``varbinary`` and ``blob``.
         length: Characters of a text, bytes of a binary, bits of a ``bit``, width of a ``tinyint`` (1 may mean boolean),
             2 for a ``year(2)``.
-        precision: Digits in all of a decimal.
-        scale: Digits after its point.
         fraction: Digits of a second that a ``time``, ``datetime`` or ``timestamp`` holds, 0 to 6.
-        labels: Of an enum or set, in their order.
         json: The value is JSON text: MySQL's type, or MariaDB's alias, a longtext with a ``json_valid`` check.
         generated: Empty, ``virtual`` or ``stored``.
         expression: Of a generated column, as the server prints it.
         invisible: ``SELECT *`` leaves it out; the log has it.
         hidden: The log has it, but no statement can name it: MariaDB's hash of a unique index over long texts.
-        zerofill: A number that the server prints with zeros in front.
         collation: The server's name of the order of a text; None for anything else.
-        description: The comment on it.
         counts_up: A row without a value, or with 0, gets the next number.
         salt: Documents have hashes of its values with this salt. Empty: they have the values.
         on_bad_value: The policy for values that a document cannot represent.
@@ -100,15 +94,11 @@ class Table:
     """A table of the server.
 
     Attributes:
-        schema: The database it is in.
         columns: All of them, in the order of the log's rows (``ordinal_position``).
         key: Column names: the primary key, else the first by name of the unique indexes without nullable columns; empty
             when none.
-        key_index: Name of that index.
         key_is_fallback: The key is not the primary key.
-        engine: ``InnoDB``, ``Aria``, ``MyISAM``, …
         transactional: Whether that engine has transactions.
-        description: The comment on it.
         estimated_rows: The server's estimate, None when it has none.
         size_bytes: Data and indexes, by the server's estimate.
     """

@@ -142,11 +142,7 @@ def _variable(value: int) -> bytes:
 
 
 class MariadbGtids:
-    """A position as text ``0-1-5,2-1-7``: the last transaction of each domain.
-
-    Args:
-        text: Raises SourceError ``TM-MY-055`` when it is not a position.
-    """
+    """A position as text ``0-1-5,2-1-7``: the last transaction of each domain. Raises SourceError ``TM-MY-055``."""
 
     def __init__(self, text: str = "") -> None:
         self._domains: dict[str, str] = {}

@@ -24,7 +24,6 @@ class PreparedPlace(NamedTuple):
 
     Attributes:
         file: Of the server whose log it was read from; empty after a move to another one.
-        offset: In that file.
         gtid: Of the group that prepares it; empty without GTIDs.
         before: MariaDB: the last GTIDs before it.
     """

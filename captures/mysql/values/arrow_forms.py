@@ -37,7 +37,6 @@ class ArrowForm:
     """The form in which the values of a column are sent.
 
     Attributes:
-        send: Makes it.
         binary: They are bytes; otherwise text.
         exact: Every value that can usually be stored has a place in a document.
     """

@@ -22,7 +22,6 @@ class BadDay(BadValue):
     """A day that is none of the years 1 to 9999.
 
     Attributes:
-        nearest: The nearest day that is one.
         later: The bad one is after that day.
     """
 

@@ -62,11 +62,7 @@ def built_in(charset: str) -> Recode | None:
 
 
 class Charsets:
-    """The character sets of a server. Used by one thread.
-
-    Args:
-        session: The session to ask on, now.
-    """
+    """The character sets of a server. Used by one thread."""
 
     def __init__(self, session: Callable[[], Session]) -> None:
         self._session = session
