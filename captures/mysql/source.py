@@ -20,8 +20,7 @@ from tidemark.captures.contract.source import OpenedTable, Regained, RetainedLog
 from tidemark.captures.mysql.chunks.fence import ServerFence, ensure_watermark_table, fence_taker
 from tidemark.captures.mysql.chunks.reader import PACKAGES, SelectChunkReader
 from tidemark.captures.mysql.chunks.scan_target import ScanTarget
-from tidemark.captures.mysql.chunks.snapshot_scan import SnapshotScan
-from tidemark.captures.mysql.chunks.snapshot_scans import SnapshotScans
+from tidemark.captures.mysql.chunks.snapshot_scans import SnapshotScan, SnapshotScans
 from tidemark.captures.mysql.chunks.split_points import split
 from tidemark.captures.mysql.log.connection import LIMITS, BinlogConnection, StreamLimits
 from tidemark.captures.mysql.log.resumption import continued, end_position, retained_from, server_identity

@@ -181,7 +181,7 @@ MYSQL = (
     ),
     Mutant(
         "a scan in one snapshot goes on in another one",
-        "captures/mysql/chunks/snapshot_scan.py",
+        "captures/mysql/chunks/snapshot_scans.py",
         ("if self._fence is None or self._given != _given(request.plan.cursor):", "if self._fence is None:"),
         (_KEYLESS,),
         of="a physical scan goes on in a rewritten file",

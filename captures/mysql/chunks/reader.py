@@ -21,7 +21,6 @@ from tidemark.captures.mysql.chunks.fence import NothingCertain, ServerFence, fe
 from tidemark.captures.mysql.chunks.scan_target import ScanTarget
 from tidemark.captures.mysql.rows.chunk_decoder import ChunkDecoder, compile_chunk_decoder
 from tidemark.captures.mysql.server.replication import end_of_log
-from tidemark.captures.mysql.server.result_rows import stream
 from tidemark.captures.mysql.server.session import (
     LOCK_SECONDS,
     NO_COLUMN,
@@ -32,6 +31,7 @@ from tidemark.captures.mysql.server.session import (
     error_of,
     query_failure,
 )
+from tidemark.captures.mysql.server.wire import stream
 from tidemark.captures.mysql.tables.catalog import read_tables
 from tidemark.captures.mysql.terms.columns import reads_as
 from tidemark.captures.mysql.terms.config import EndpointConfig

@@ -17,8 +17,8 @@ import pymysql
 from pymysql.constants import ER
 
 from tidemark.captures.mysql.rows.chunk_decoder import compile_chunk_decoder, selected
-from tidemark.captures.mysql.server.result_rows import stream
 from tidemark.captures.mysql.server.session import Session, error_of
+from tidemark.captures.mysql.server.wire import stream
 from tidemark.captures.mysql.tables.bindings import BoundTable
 from tidemark.captures.mysql.terms.columns import Column
 from tidemark.captures.mysql.values.types import TEMPORAL, Form, form

@@ -25,8 +25,7 @@ from tidemark.captures.contract.capabilities import Begun
 from tidemark.captures.contract.chunk import ChunkRequest
 from tidemark.captures.mysql.chunks.fence import GtidFence, PositionFence, ServerFence
 from tidemark.captures.mysql.chunks.scan_target import ScanTarget
-from tidemark.captures.mysql.chunks.snapshot_scan import SnapshotScan
-from tidemark.captures.mysql.chunks.snapshot_scans import in_snapshot, shows_all
+from tidemark.captures.mysql.chunks.snapshot_scans import SnapshotScan, in_snapshot, shows_all
 from tidemark.captures.mysql.database import MysqlDatabase
 from tidemark.captures.mysql.terms.config import parse_endpoint
 from tidemark.captures.mysql.terms.gtid import MysqlGtids

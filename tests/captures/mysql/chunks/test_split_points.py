@@ -13,9 +13,8 @@ from tests.captures import session as capturing
 from tests.captures.mysql.table_chunks import binding_of, run, session_on, texts
 from tests.servers.mariadb import Database
 from tidemark.backfill.keys import Key, key_from_texts
-from tidemark.captures.mysql.chunks.key_interpolation import between
 from tidemark.captures.mysql.chunks.scan_target import ScanTarget
-from tidemark.captures.mysql.chunks.split_points import split
+from tidemark.captures.mysql.chunks.split_points import between, split
 from tidemark.captures.mysql.server.session import Session
 from tidemark.captures.mysql.terms.columns import Column
 from tidemark.captures.mysql.values.types import key_text
