@@ -9,8 +9,8 @@ docs/backfill.md proves each of these. A transaction's id, as the log gives it a
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol
 
 from tidemark.backfill.fence import TransactionId
 from tidemark.captures.mysql.server.replication import end_of_log, has_gtids, prepared_xids, server_name
@@ -68,10 +68,7 @@ class PositionFence:
 
     def shows(self, end: int, xid: str = "") -> bool:
         """Whether the snapshot shows the transaction whose commit this server's log has up to ``end``."""
-        return end <= self.visible and not (xid and self._in_doubt(end, xid))
-
-    def _in_doubt(self, end: int, xid: str) -> bool:
-        return end > self.settled or xid in self.prepared
+        return end <= self.visible and not (xid and (end > self.settled or xid in self.prepared))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,17 +84,22 @@ class NothingCertain:
 ServerFence = GtidFence | PositionFence
 
 
-class FenceTaker(Protocol):
+class FenceTaker(ABC):
     """Opens snapshots on a session."""
 
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    @abstractmethod
     def open(self) -> ServerFence:
         """Begins a transaction with a snapshot, and returns what it shows. Raises pymysql.Error."""
 
     def logged(self) -> list[str]:
         """Ids that fences hide while they hide anything that is in the log now. Raises pymysql.Error."""
+        return [str(end_of_log(self._session))]
 
 
-class MariadbFences:
+class MariadbFences(FenceTaker):
     """The server says at which commit the snapshot was taken (``binlog_snapshot_file`` and ``_position``), exactly.
 
     XA COMMIT is an exception. It is in the log, and the snapshot's position is past it, before the engines commit,
@@ -105,7 +107,7 @@ class MariadbFences:
     """
 
     def __init__(self, session: Session) -> None:
-        self._session = session
+        super().__init__(session)
         self._server = server_name(session)
 
     def open(self) -> PositionFence:
@@ -127,11 +129,8 @@ class MariadbFences:
         return [transaction_id(gtid, self._server, end) for gtid in gtids.split(",") if gtid]
 
 
-class MysqlGtidFences:
+class MysqlGtidFences(FenceTaker):
     """``gtid_executed`` is read before the snapshot is opened, the position after."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
 
     def open(self) -> GtidFence:
         executed = MysqlGtids(str(self._session.value("SELECT @@GLOBAL.gtid_executed") or ""))
@@ -142,7 +141,7 @@ class MysqlGtidFences:
         return []  # A log is read from a visible position on: see tidemark.captures.mysql.log.resumption.
 
 
-class WatermarkFences:
+class WatermarkFences(FenceTaker):
     """A row is written between reading the log's end and opening the snapshot.
 
     MySQL's engines commit in the order of the binlog (``binlog_order_commits``). So after our commit, everything that
@@ -150,7 +149,7 @@ class WatermarkFences:
     """
 
     def __init__(self, session: Session, table: tuple[str, str]) -> None:
-        self._session = session
+        super().__init__(session)
         self._table = quoted_path(table)
 
     def open(self) -> PositionFence:
@@ -161,23 +160,17 @@ class WatermarkFences:
         self._session.rows(_SNAPSHOT)
         return PositionFence(logged, end_of_log(self._session))
 
-    def logged(self) -> list[str]:
-        return [str(end_of_log(self._session))]
 
-
-class UncertainSnapshots:
+class UncertainSnapshots(FenceTaker):
     """Snapshots for a plan, which reads no log: nothing is written for them, and what they show is unknown."""
 
     def __init__(self, session: Session) -> None:
+        super().__init__(session)
         session.rows("SET SESSION TRANSACTION READ ONLY")
-        self._session = session
 
     def open(self) -> PositionFence:
         self._session.rows(_SNAPSHOT)
         return PositionFence(0, end_of_log(self._session))
-
-    def logged(self) -> list[str]:
-        return [str(end_of_log(self._session))]
 
 
 def fence_taker(session: Session, config: EndpointConfig, *, only_reads: bool = False) -> FenceTaker:

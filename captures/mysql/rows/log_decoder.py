@@ -45,12 +45,8 @@ class RowDecoder:
         self._gathers: dict[tuple[str, bytes], Gather | None] = {}
         self._bitmap_bytes = (len(table.logged) + 7) // 8
         one = (1 if len(table.logged) < 0xFB else 3) + self._bitmap_bytes
-        self._head_bytes = {
-            INSERT: one,
-            DELETE: one,
-            UPDATE: one + self._bitmap_bytes,
-            PARTIAL_UPDATE: one + self._bitmap_bytes,
-        }
+        two = one + self._bitmap_bytes
+        self._head_bytes = {INSERT: one, DELETE: one, UPDATE: two, PARTIAL_UPDATE: two}
 
     def decode(
         self, kind: str, data: bytes, text: ByteText, at: int, end: int, source: tuple[str, str], row: int, sink: Sink
@@ -179,7 +175,7 @@ class RowDecoder:
             if kind in _OPS:
                 return rows_loop(images[0], self._opening[_OPS[kind]]), images
             if kind == UPDATE:
-                update = _WholeUpdate(self._opening, images).write
+                update = _whole_update(self._opening, *images)
                 same = images[0] is images[1]
                 loop = updates_loop(images[0], self._opening["u"], update) if same else None
                 return loop or one_by_one(update), images
@@ -213,25 +209,24 @@ class RowDecoder:
         return SourceError("TM-MY-030", f"{self._name}: rows in the log do not have the table's columns")
 
 
-class _WholeUpdate:
+def _whole_update(opening: dict[str, str], before: Image, after: Image) -> WriteRow:
     """Writes updates of rows with every column, including those that change the key."""
+    read_before, read_after = before.read, after.read
+    created, updated, deleted = opening["c"], opening["u"], opening["d"]
 
-    def __init__(self, opening: dict[str, str], images: Sequence[Image]) -> None:
-        self._opening = opening
-        self._before, self._after = (image.read for image in images)
-
-    def write(self, data: bytes, text: ByteText, at: int, place: str, documents: list[str], sink: Sink) -> int:
+    def write(data: bytes, text: ByteText, at: int, place: str, documents: list[str], sink: Sink) -> int:
         touched = sink.touched
-        old, old_key, at = self._before(data, text, at)
-        new, key, at = self._after(data, text, at)
+        old, old_key, at = read_before(data, text, at)
+        new, key, at = read_after(data, text, at)
         if key == old_key:
-            documents.append(f'{self._opening["u"]}{place},"before":{{{old[1:]}}}}}{new}{END}')
+            documents.append(f'{updated}{place},"before":{{{old[1:]}}}}}{new}{END}')
         else:
-            created = next_place(place)
-            documents.append(f"{self._opening['d']}{place}}}{old}{END}{self._opening['c']}{created}}}{new}{END}")
+            documents.append(f"{deleted}{place}}}{old}{END}{created}{next_place(place)}}}{new}{END}")
             sink.split = True
             if touched is not None:
                 touched.add(old_key.encode("latin-1"), False)
         if touched is not None:
             touched.add(key.encode("latin-1"), False, key != old_key)
         return at
+
+    return write

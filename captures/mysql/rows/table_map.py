@@ -138,9 +138,14 @@ def _string(first: int, second: int) -> tuple[int, int, int]:
 def _options(body: bytes, at: int) -> Iterator[tuple[int, bytes]]:
     while at < len(body):
         kind = body[at]
-        size, start = lenenc(body, at + 1)
-        at = start + size
-        yield kind, body[start:at]
+        option, at = _sized(body, at + 1)
+        yield kind, option
+
+
+def _sized(data: bytes, at: int) -> tuple[bytes, int]:
+    """Bytes after their length, and where they end."""
+    size, start = lenenc(data, at)
+    return data[start : start + size], start + size
 
 
 def _details(
@@ -190,9 +195,8 @@ def _numbers(data: bytes | None) -> Iterator[int]:
 def _strings(data: bytes | None) -> Iterator[str]:
     at = 0
     while data is not None and at < len(data):
-        size, start = lenenc(data, at)
-        at = start + size
-        yield data[start:at].decode()
+        text, at = _sized(data, at)
+        yield text.decode()
 
 
 def _label_lists(data: bytes | None) -> Iterator[tuple[bytes, ...]]:
@@ -201,9 +205,8 @@ def _label_lists(data: bytes | None) -> Iterator[tuple[bytes, ...]]:
         count, at = lenenc(data, at)
         labels = []
         for _ in range(count):
-            size, start = lenenc(data, at)
-            at = start + size
-            labels.append(data[start:at])
+            label, at = _sized(data, at)
+            labels.append(label)
         yield tuple(labels)
 
 

@@ -17,13 +17,6 @@ _Upper = BeforeValidator(lambda text: text.upper() if isinstance(text, str) else
 SslMode = Literal["DISABLED", "PREFERRED", "REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY"]
 
 
-OnStatement = Literal["set_aside", "warn"]
-"""The policy for a statement that the log has instead of row events."""
-
-OnPartitionGone = Literal["warn", "reread"]
-"""The policy for a partition that is dropped: its rows stay downstream, or the table is read again."""
-
-
 class EndpointConfig(Endpoint):
     """The connector's configuration."""
 
@@ -63,11 +56,11 @@ class EndpointConfig(Endpoint):
     ] = None
     tinyint1_as_bool: Annotated[bool, Field(description="Read columns declared tinyint(1) as true and false")] = False
     on_statement: Annotated[
-        OnStatement,
+        Literal["set_aside", "warn"],
         Field(description="What to do with tables that a statement in the log may have changed without row events"),
     ] = "set_aside"
     on_partition_gone: Annotated[
-        OnPartitionGone,
+        Literal["warn", "reread"],
         Field(description="When a partition is dropped: keep its rows downstream, or read the table again"),
     ] = "reread"
 
@@ -123,13 +116,15 @@ def replica_id(config: EndpointConfig, resources: Sequence[ResourceConfig]) -> i
     if config.server_id is not None:
         return config.server_id
     tables = sorted("\0".join(resource.path) for resource in resources)
-    digest = hashlib.sha256("\1".join([config.host, str(config.port), config.user, *tables]).encode()).digest()
-    # People choose small numbers: this is none.
-    return int.from_bytes(digest[:4], "big") | 0x40000000
+    return _derived_id(config.host, str(config.port), config.user, *tables)
 
 
 def replica_id_of(config: JsonObject, capture: str) -> int:
     """The server_id of a capture with a name: two captures of the same tables must have different ones."""
     place = [str(config.get(name, "")) for name in ("host", "port", "user")]
-    digest = hashlib.sha256("\1".join(["capture", *place, capture]).encode()).digest()
-    return int.from_bytes(digest[:4], "big") | 0x40000000
+    return _derived_id("capture", *place, capture)
+
+
+def _derived_id(*parts: str) -> int:
+    digest = hashlib.sha256("\1".join(parts).encode()).digest()
+    return int.from_bytes(digest[:4], "big") | 0x40000000  # People choose small numbers: this is none.

@@ -105,13 +105,14 @@ class MysqlGtids:
         """The binary form. With tags (MySQL 8.3) it has another header."""
         sources = sorted(self._sources)
         tagged = any(":" in source for source in sources)
-        out = [_format_and_count(len(sources), tagged)]
+        # With tags the lowest and highest byte give the format, the six between them the number of sources.
+        out = [_COUNT.pack(1 | len(sources) << 8 | 1 << 56 if tagged else len(sources))]
         for source in sources:
             uuid, _, tag = source.partition(":")
             starts, ends = self._sources[source]
             out.append(UUID(uuid).bytes)
             if tagged:
-                out.append(_variable(len(tag)) + tag.encode())
+                out.append(bytes([len(tag) << 1]) + tag.encode())  # The length as MySQL's serialization library has it.
             out.append(_COUNT.pack(len(starts)))
             out += map(_INTERVAL.pack, starts, ends)
         return b"".join(out)
@@ -129,16 +130,6 @@ class MysqlGtids:
                 entries[uuid] = ":".join(filter(None, (entries.get(uuid, uuid), tag, numbers)))
             self._text = ",".join(entries.values())
         return self._text
-
-
-def _format_and_count(count: int, tagged: bool) -> bytes:
-    """The number of sources; with tags the lowest and highest byte give the format, the six between the number."""
-    return _COUNT.pack(1 | count << 8 | 1 << 56 if tagged else count)
-
-
-def _variable(value: int) -> bytes:
-    """A length of a tag (at most 32), as MySQL's serialization library writes it: one byte."""
-    return bytes([value << 1])
 
 
 class MariadbGtids:
