@@ -7,8 +7,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 
-import pymysql
-
 from tidemark.backfill.fence import TransactionId
 from tidemark.backfill.keys import Key
 from tidemark.captures.contract.capabilities import Begun, ReadsInSnapshots, RemembersLayouts
@@ -25,7 +23,7 @@ from tidemark.captures.mysql.chunks.split_points import split
 from tidemark.captures.mysql.log.connection import LIMITS, BinlogConnection, StreamLimits
 from tidemark.captures.mysql.log.resumption import continued, end_position, retained_from, server_identity
 from tidemark.captures.mysql.log.stream import BinlogLog
-from tidemark.captures.mysql.server.replication import XA, end_of_log, prepared_transactions
+from tidemark.captures.mysql.server.replication import XA, prepared_transactions, replica_status
 from tidemark.captures.mysql.server.session import asking, connect
 from tidemark.captures.mysql.tables.captured_tables import CapturedTables
 from tidemark.captures.mysql.tables.noted_tables import MEMBER
@@ -153,8 +151,7 @@ class MysqlSource(RemembersLayouts, ReadsInSnapshots):
         return str(self._start)
 
     def end_of_log(self) -> int:
-        with asking("asking for the end of the log"):
-            return end_of_log(self._session)
+        return self.captured.end_of_log()
 
     def open_log(self, position: int) -> BinlogLog:
         assert self._start is not None and self._start.order == position
@@ -274,16 +271,10 @@ class MysqlSource(RemembersLayouts, ReadsInSnapshots):
 
     def replica_lag(self) -> float | None:
         """How far this server is behind its primary. A primary does not know the lag of its replicas."""
-        modern = not self._session.mariadb and self._session.version >= (8, 0, 22)
         with asking("asking for the replication lag"):
-            lags = []
-            cursor = self._session.connection.cursor(pymysql.cursors.DictCursor)
-            with cursor:
-                cursor.execute("SHOW REPLICA STATUS" if modern else "SHOW SLAVE STATUS")
-                for row in cursor.fetchall():
-                    lag = row.get("Seconds_Behind_Source", row.get("Seconds_Behind_Master"))
-                    lags.append(float("inf") if lag is None else float(lag))
-        return max(lags, default=None)
+            status = replica_status(self._session)
+        lags = [row.get("Seconds_Behind_Source", row.get("Seconds_Behind_Master")) for row in status]
+        return max((float("inf") if lag is None else float(lag) for lag in lags), default=None)
 
     # Tables.
 

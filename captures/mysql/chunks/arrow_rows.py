@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import struct
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +19,7 @@ from nanoarrow.schema import struct as struct_of
 
 from tidemark.captures.contract.chunk_rows import KEY_MARK, ColumnRows, JoinedRows, ReadRows, Rows
 from tidemark.captures.mysql.chunks.scan_target import ScanTarget
-from tidemark.captures.mysql.rows.chunk_decoder import EXTRA_KEYS, NULL, SHORT, text_length
+from tidemark.captures.mysql.rows.chunk_decoder import EXTRA_KEYS, MISFITS, NULL, SHORT, text_length
 from tidemark.captures.mysql.values.arrow_forms import ArrowForm, arrow_form, arrow_plain, key_part
 from tidemark.captures.mysql.values.json_values import Convert
 from tidemark.captures.mysql.values.types import KeyForm, form, key_form
@@ -29,9 +28,6 @@ from tidemark.captures.tables.read_as_columns import LARGE_ROW, LargeRow, Unusua
 
 BATCH_BYTES = 1024 * 1024
 """Bytes of a record batch, approximately."""
-
-_UNFIT = (ValueError, LookupError, struct.error)
-"""The errors of a text that has no form. They may hold values: never chain them."""
 
 _STRING, _BINARY = c_schema(string()), c_schema(binary())
 
@@ -148,7 +144,7 @@ class ArrowRows:
             ]
             keys = self._key_texts(present, count)
             made = list(map(_column, selection.forms, columns, present))
-        except _UNFIT as error:
+        except MISFITS as error:
             raise Unusual(f"a value that documents cannot have ({type(error).__name__})") from None
         self._keys.add_joined(keys, count)
         children = [made[place] for place in selection.places]

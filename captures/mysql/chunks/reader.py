@@ -155,7 +155,6 @@ class SelectChunkReader:
         return chunk
 
     def read_together(self, requests: Sequence[ChunkRequest], targets: Sequence[ScanTarget]) -> list[Chunk | None]:
-        """See ``tidemark.captures.contract.chunk.ChunkReader``."""
         chunks: list[Chunk | None] = [None] * len(requests)
         self._cancelled = False
         try:
@@ -205,7 +204,6 @@ class SelectChunkReader:
             check_shape(self._session, target)
 
     def cancel(self) -> None:
-        """See ``tidemark.captures.contract.chunk.ChunkReader``."""
         self._cancelled = True
         thread = self._session.connection.thread_id()
         # If this fails, the read ends by its own limit.
@@ -213,7 +211,6 @@ class SelectChunkReader:
             other.rows(f"KILL QUERY {thread}")
 
     def close(self) -> None:
-        """See ``tidemark.captures.contract.chunk.ChunkReader``."""
         self._session.close()
 
     def _connect(self) -> None:

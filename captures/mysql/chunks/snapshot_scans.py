@@ -199,7 +199,6 @@ class SnapshotScan(TableReader):
         self._bad: BadCounts = Counter()
 
     def read(self, request: ChunkRequest, target: ScanTarget) -> Chunk:
-        """See ``tidemark.captures.contract.chunk.ChunkReader``."""
         started = time.monotonic()
         try:
             if not request.plan.scan:
@@ -219,7 +218,6 @@ class SnapshotScan(TableReader):
         """See ``tidemark.captures.contract.chunk.ChunkReader``: the end of the process ends the scan."""
 
     def close(self) -> None:
-        """See ``tidemark.captures.contract.chunk.ChunkReader``."""
         self._end()
 
     def _begun(self, request: ChunkRequest, target: ScanTarget, started: float) -> Chunk:

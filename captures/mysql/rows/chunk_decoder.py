@@ -239,12 +239,17 @@ def text_length(row: bytes, first: int, place: int) -> tuple[int, int]:
 def _form(column: Column, table: str, tinyint1_as_bool: bool) -> Form:
     of = form(column, tinyint1_as_bool=tinyint1_as_bool)
     if of is None:
-        raise SourceError(
-            "TM-MY-031",
-            f"{table}: column {column.name} has the unknown type {column.data_type}",
-            remedy=f"Leave the column out with `{excluding(column.name)}`.",
-        )
+        raise unknown_type(table, column)
     return of
+
+
+def unknown_type(table: str, column: Column) -> SourceError:
+    """The error for a column of a type that is not known."""
+    return SourceError(
+        "TM-MY-031",
+        f"{table}: column {column.name} has the unknown type {column.data_type}",
+        remedy=f"Leave the column out with `{excluding(column.name)}`.",
+    )
 
 
 class RepairedRows:

@@ -10,7 +10,7 @@ import pymysql
 from pymysql.constants import ER
 
 from tidemark.captures.mysql.server.authentication import quoted_text
-from tidemark.captures.mysql.server.replication import has_gtids
+from tidemark.captures.mysql.server.replication import has_gtids, log_status, replica_status
 from tidemark.captures.mysql.server.session import Session, error_of
 from tidemark.captures.mysql.terms.config import EndpointConfig, ResourceConfig, replica_id
 from tidemark.protocol.errors import SourceError
@@ -58,9 +58,8 @@ def _log(session: Session, resources: Sequence[ResourceConfig]) -> Iterator[Sour
 
 
 def _filters(session: Session, resources: Sequence[ResourceConfig]) -> Iterator[SourceError]:
-    modern = not session.mariadb and session.version >= (8, 2, 0)
     try:
-        status = session.rows("SHOW BINARY LOG STATUS" if modern else "SHOW MASTER STATUS")
+        status = log_status(session)
     except pymysql.Error as error:
         if error_of(error)[0] != ER.SPECIFIC_ACCESS_DENIED_ERROR:
             raise
@@ -209,9 +208,8 @@ def _anonymous(config: EndpointConfig, account: str) -> SourceError:
 
 
 def _is_replica(session: Session) -> bool:
-    modern = not session.mariadb and session.version >= (8, 0, 22)
     try:
-        return bool(session.rows("SHOW REPLICA STATUS" if modern else "SHOW SLAVE STATUS"))
+        return bool(replica_status(session))
     except pymysql.Error as error:
         if error_of(error)[0] != ER.SPECIFIC_ACCESS_DENIED_ERROR:
             raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import pymysql
 from pymysql.constants import ER
@@ -30,10 +31,23 @@ def has_gtids(session: Session) -> bool:
     return session.variable("gtid_mode") == "ON"
 
 
+def log_status(session: Session) -> list[tuple[Any, ...]]:
+    """What the server says of its binlog: file, offset, databases that are logged, and those that are not."""
+    modern = not session.mariadb and session.version >= (8, 2, 0)
+    return session.rows("SHOW BINARY LOG STATUS" if modern else "SHOW MASTER STATUS")
+
+
+def replica_status(session: Session) -> list[dict[str, Any]]:
+    """What the server says of each server that it replicates, by names that depend on its version."""
+    modern = not session.mariadb and session.version >= (8, 0, 22)
+    with session.connection.cursor(pymysql.cursors.DictCursor) as cursor:
+        cursor.execute("SHOW REPLICA STATUS" if modern else "SHOW SLAVE STATUS")
+        return list(cursor.fetchall())
+
+
 def log_file_and_offset(session: Session) -> tuple[str, int]:
     """The binlog's end. Raises SourceError ``TM-MY-005`` when the binlog is off, pymysql.Error."""
-    modern = not session.mariadb and session.version >= (8, 2, 0)
-    rows = session.rows("SHOW BINARY LOG STATUS" if modern else "SHOW MASTER STATUS")
+    rows = log_status(session)
     if not rows:
         raise SourceError("TM-MY-005", "the server writes no binary log")
     return str(rows[0][0]), int(rows[0][1])

@@ -183,8 +183,7 @@ class CapturedTables:
 
     def regain(self, binding: int, position: int) -> Regained | SourceError | None:
         bound = self._bindings[binding]
-        with asking("asking for the end of the log"):
-            as_of = end_of_log(self._session)
+        as_of = self.end_of_log()
         table = self._present(bound)
         if isinstance(table, SourceError):
             self._returning.pop(binding, None)

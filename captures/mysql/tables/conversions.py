@@ -41,26 +41,25 @@ class Definitions:
             distinguish them from others.
     """
 
+    _before: dict[str, Column] | None
+    _settled: tuple[Column, ...] | None
+
     def __init__(self, columns: Sequence[Column], as_of: int, *, captured: bool) -> None:
-        self._now = {column.name: column for column in columns}
-        self._as_of = as_of
-        # Before the statements up to there: unknown. None if no captured row is older than they are.
-        self._before: dict[str, Column] | None = {} if captured else None
-        self._named: set[str] = set()
-        # All rows are read again, in their state of ``_as_of`` or later. Keys that are others by then do not go by it.
-        self._keys_alone = False
-        self._settled: tuple[Column, ...] | None = tuple(columns)
-        self._told: dict[str, int] = {}
-        self.own: dict[str, Column] = {}
+        self.begin(columns, as_of)
+        if captured:
+            self._before = {}  # Unknown.
 
     def begin(self, columns: Sequence[Column], as_of: int) -> None:
         """The whole table is read again; the catalog had these columns at ``as_of``."""
-        self._before, self._now, self._as_of = None, {column.name: column for column in columns}, as_of
+        self._now, self._as_of = {column.name: column for column in columns}, as_of
+        # Before the statements up to there. None if no captured row is older than they are.
+        self._before = None
+        self._named: set[str] = set()
+        # All rows are read again, in their state of ``_as_of`` or later. Keys that are others by then do not go by it.
         self._keys_alone = False
-        self._named.clear()
         self._settled = tuple(columns)
-        self._told.clear()
-        self.own.clear()
+        self._told: dict[str, int] = {}
+        self.own: dict[str, Column] = {}
 
     def on_another_server(self, as_of: int) -> None:
         """Earlier positions mean nothing here. If the log was behind the catalog, it now is until ``as_of``."""

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 import pymysql
 from pymysql.constants import ER
 
+from tidemark.captures.mysql.rows.chunk_decoder import unknown_type
 from tidemark.captures.mysql.server.prerequisites import server_failures
 from tidemark.captures.mysql.server.session import LOCK_SECONDS, TOGETHER_LOCK_SECONDS, Session, error_of, query_failure
 from tidemark.captures.mysql.tables.bindings import captured_columns
@@ -119,11 +120,7 @@ def definition_failures(
         yield SourceError("TM-MY-022", f"{name}: every column is excluded")
     for column in captured:
         if form(column) is None:
-            yield SourceError(
-                "TM-MY-031",
-                f"{name}: column {column.name} has the unknown type {column.data_type}",
-                remedy=f"Leave the column out with `{excluding(column.name)}`.",
-            )
+            yield unknown_type(name, column)
     policies = Policies.of(config.on_bad_value, resource.on_bad_value)
     yield from policy_failures(
         "TM-MY-022",

@@ -68,16 +68,6 @@ def date(text: str) -> str:
     return f'"{CALENDAR[text]}"'
 
 
-def datetime(text: str) -> str:
-    """A string in ISO 8601 without a zone, from ``2024-01-15 14:30:00.123456``. Raises BadValue as ``date``."""
-    return quoted(moment(_day(text), text[11:], utc=False))
-
-
-def timestamp(text: str) -> str:
-    """A string in ISO 8601 that ends in ``Z``, from the same form in UTC. Raises BadValue as ``date``."""
-    return quoted(moment(_day(text), text[11:], utc=True))
-
-
 def _day(text: str) -> str:
     bad: BadDay
     try:
@@ -87,14 +77,14 @@ def _day(text: str) -> str:
     raise bad.with_clock(len(text[20:]))
 
 
-def datetime_text(text: str) -> str:
-    """Any datetime in the same form: zero parts stay as they are."""
-    return quoted(moment(text[:10], text[11:], utc=False))
+def _moments(day: Convert, *, utc: bool) -> Convert:
+    return lambda text: quoted(moment(day(text), text[11:], utc=utc))
 
 
-def timestamp_text(text: str) -> str:
-    """Any timestamp in the same form."""
-    return quoted(moment(text[:10], text[11:], utc=True))
+datetime, timestamp = _moments(_day, utc=False), _moments(_day, utc=True)
+"""Strings in ISO 8601 from ``2024-01-15 14:30:00.123456``, without a zone, or from UTC. Raise BadValue as ``date``."""
+datetime_text, timestamp_text = (_moments(lambda text: text[:10], utc=utc) for utc in (False, True))
+"""The same of any: zero parts stay as they are."""
 
 
 def double(text: str) -> str:
