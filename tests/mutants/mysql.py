@@ -196,7 +196,7 @@ MYSQL = (
     # Partitions.
     Mutant(
         "a partition's rows are those of its definition of now",
-        "captures/mysql/tables/partitions.py",
+        "captures/mysql/tables/catalog.py",
         ("if position > self.until else", "if position else"),
         (f"{_MYSQL}/tables_that_change/test_exchanged_partitions.py",),
     ),

@@ -11,9 +11,8 @@ from tidemark.captures.contract.table_changes import Cause, Consequence, decided
 from tidemark.captures.contract.table_events import ChangesPassed, RowsAffected, WentAway
 from tidemark.captures.mysql.log.events import THREAD_SPECIFIC, Query, client_collation, sql_mode, used_databases
 from tidemark.captures.mysql.log.logged_tables import LoggedTables
-from tidemark.captures.mysql.statements.actions import UNREAD, WRITES, Action, Alteration, Change
+from tidemark.captures.mysql.statements.actions import UNREAD, WRITES, Action, Alteration, Change, TemporaryTables
 from tidemark.captures.mysql.statements.changes import changes
-from tidemark.captures.mysql.statements.temporary import TemporaryTables
 from tidemark.captures.mysql.statements.tokens import Name, SqlMode
 from tidemark.captures.mysql.tables import table_changes
 from tidemark.captures.mysql.tables.bindings import BoundTable

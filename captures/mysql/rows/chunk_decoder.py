@@ -132,7 +132,7 @@ def compile_chunk_decoder(
         "length": text_length,
         "MISFITS": MISFITS,
         "repaired": repaired.row,
-        "check": repaired.tails_as_they_are if keys_only else repaired.check,
+        "check": (lambda rows, tails, first: tails) if keys_only else repaired.check,
         **{
             f"join{place}": joined_halves(column.charset, digits=keys_only)
             for place, column in enumerate(columns)
@@ -179,14 +179,9 @@ def compile_chunk_decoder(
     return decode
 
 
-def name_text(column: Column) -> str:
-    """Its name as a byte text."""
-    return column.name.encode().decode("latin-1")
-
-
 def _label(column: Column) -> str:
     """``,"name":`` as a byte text."""
-    return f",{json_values.string(name_text(column))}:"
+    return f",{json_values.string(column.name_text)}:"
 
 
 def _joined(parts: Sequence[str]) -> str:
@@ -258,27 +253,22 @@ class RepairedRows:
     def __init__(
         self, columns: Sequence[Column], key: Sequence[str], table: str, tinyint1_as_bool: bool, repairs: Repairs
     ) -> None:
-        self._columns = [(name_text(column), column) for column in columns]
+        self._columns = [(column.name_text, column) for column in columns]
         self._labels = [_label(column) for column in columns]
         self._conversions = [column_conversion(column, _form(column, table, tinyint1_as_bool)) for column in columns]
-        self._texts = [replace(column, on_bad_value="text") for column in columns]
-        self._key = frozenset(key)
         self._decode_key: ChunkDecoder | None = None
         self._table = table
         self._tinyint1_as_bool = tinyint1_as_bool
         self._repairs = repairs
-        self._order = list(key)
+        self._key = list(key)
         self._bad_key: bytes | None = None
 
     def _key_text(self, row: bytes) -> str:
         """The key of a row, as it is."""
         if self._decode_key is None:
+            texts = [replace(column, on_bad_value="text") for _, column in self._columns]
             self._decode_key = compile_chunk_decoder(
-                self._texts,
-                self._order,
-                table=self._table,
-                tinyint1_as_bool=self._tinyint1_as_bool,
-                keys_only=True,
+                texts, self._key, table=self._table, tinyint1_as_bool=self._tinyint1_as_bool, keys_only=True
             )
         return self._decode_key([row], 0)[1][0].decode("latin-1")
 
@@ -296,11 +286,6 @@ class RepairedRows:
             self._bad_key = key.encode("latin-1")
         labelled = "".join(map(str.__add__, self._labels, members))
         return f'{number:07}"}}{self._repairs.mark()}}}{labelled}{END}', key
-
-    @staticmethod
-    def tails_as_they_are(rows: Sequence[bytes], tails: list[bytes], first: int) -> list[bytes]:
-        """Takes the place of ``check`` if tails are not used."""
-        return tails
 
     def check(self, rows: Sequence[bytes], tails: list[bytes], first: int) -> list[bytes]:
         """The tails, none of them too large for a line. Raises BadValues if a policy does not accept a value."""

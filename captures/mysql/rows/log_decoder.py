@@ -7,8 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-from tidemark.captures.mysql.rows.bad_values import RepairedImage, RepairedRows
-from tidemark.captures.mysql.rows.partial_rows import PartialRows
+from tidemark.captures.mysql.rows.partial_rows import PartialRows, RepairedImage, RepairedRows
 from tidemark.captures.mysql.rows.row_images import MISFITS, DecodedTable, Image
 from tidemark.captures.mysql.rows.row_loops import Gather, rows_cells, rows_loop, updates_cells, updates_loop
 from tidemark.captures.mysql.rows.row_sink import Sink, Write, WriteRow, next_place, one_by_one

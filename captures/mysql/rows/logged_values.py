@@ -6,6 +6,8 @@ at once in the JSON that the conversion would make of that text.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from tidemark.captures.mysql.rows import table_map
 from tidemark.captures.mysql.rows.table_map import LoggedColumn
 from tidemark.captures.mysql.rows.value_reader import (
@@ -118,7 +120,7 @@ def value_reader(
     if wanted is None:
         raise LookupError("an unknown type")
     coded = key is not None and key_form(key) is KeyForm.CODED
-    _Describer(reader, logged, described, wanted, place, recode_of, coded=coded).describe()
+    _Describer(reader, logged, described, wanted, place, recode_of, coded).describe()
     if described.on_bad_value == "text" and reader.of in _MOMENTS:
         reader.cell, reader.of, reader.raw = "", Cell.TEXT, False
     if described.salt:
@@ -205,36 +207,31 @@ def _key(reader: ValueReader, kind: KeyForm, wanted: Form, place: str) -> str:
             return reader.key or reader.json
 
 
+@dataclass(slots=True)
 class _Describer:
     """Completes a reader: what is done to ``v`` until it is JSON."""
 
-    def __init__(
-        self,
-        reader: ValueReader,
-        logged: LoggedColumn,
-        column: Column,
-        wanted: Form,
-        place: str,
-        recode_of: RecodeOf,
-        *,
-        coded: bool,
-    ) -> None:
-        self._recode_of = recode_of
-        self._coded = coded
-        self._reader = reader
-        self._logged = logged
-        self._column = column
-        self._form = wanted
-        self._v = f"v{place}"
-        self._place = place
-        self._as_text = column.on_bad_value == "text"
+    reader: ValueReader
+    logged: LoggedColumn
+    column: Column
+    wanted: Form
+    place: str
+    recode_of: RecodeOf
+    coded: bool
+    _v: str = field(init=False)
+    _as_text: bool = field(init=False)
+    _any: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._v = f"v{self.place}"
+        self._as_text = self.column.on_bad_value == "text"
         # A hash is of the text, whatever that is.
-        self._any = "ANY_" if self._as_text or column.salt else ""
+        self._any = "ANY_" if self._as_text or self.column.salt else ""
 
     def describe(self) -> None:
         """Raises LookupError for a type that is not known."""
-        reader, v, place, scale = self._reader, self._v, self._place, self._logged.scale
-        match self._logged.type:
+        reader, v, place, scale = self.reader, self._v, self.place, self.logged.scale
+        match self.logged.type:
             case kind if kind in _INTEGERS:
                 self._integer()
             case kind if kind in _TEXTS or kind in _BLOBS:
@@ -243,7 +240,7 @@ class _Describer:
                 self._labels()
             case table_map.YEAR:
                 # What was declared YEAR(2) is shown without its century.
-                self._prepare(f"{v} = " + (f"{v} % 100" if self._column.length == 2 else f"{v} and {v} + 1900"))
+                self._prepare(f"{v} = " + (f"{v} % 100" if self.column.length == 2 else f"{v} and {v} + 1900"))
                 self._number()
             case table_map.BIT:
                 self._prepare(f"{v} = int.from_bytes({v}, 'big')")
@@ -254,7 +251,7 @@ class _Describer:
                     reader.cell, reader.of, reader.raw = v, Cell.DOUBLE, True
                 reader.json = f"{{{'single_of' if kind == table_map.FLOAT else 'double_of'}({v})}}"
             case table_map.NEWDECIMAL:
-                read_decimal(reader, place, self._logged.size, scale)
+                read_decimal(reader, place, self.logged.size, scale)
             case table_map.DATE | table_map.NEWDATE:
                 self._quoted(f"{{{self._any}DATES[{v}]}}")
                 reader.cell, reader.of, reader.raw = f"DATE_DAYS[{v}]", Cell.DATE, True
@@ -278,30 +275,30 @@ class _Describer:
                 raise LookupError(f"type {kind}")
 
     def _prepare(self, line: str) -> None:
-        self._reader.prepare.append(line)
+        self.reader.prepare.append(line)
 
     def _name(self, name: str, value: object) -> str:
-        unique = f"{name}{self._place}"
-        self._reader.names[unique] = value
+        unique = f"{name}{self.place}"
+        self.reader.names[unique] = value
         return unique
 
     def _quoted(self, inside: str) -> None:
-        self._reader.json, self._reader.mark = inside, '"'
+        self.reader.json, self.reader.mark = inside, '"'
 
     def _integer(self) -> None:
         v = self._v
-        if self._column.unsigned:
-            self._reader.codes = self._reader.codes.replace("b", "B").replace("h", "H").replace("i", "I")
-            self._reader.codes = self._reader.codes.replace("q", "Q")
-        if self._logged.type == table_map.INT24:
+        if self.column.unsigned:
+            self.reader.codes = self.reader.codes.replace("b", "B").replace("h", "H").replace("i", "I")
+            self.reader.codes = self.reader.codes.replace("q", "Q")
+        if self.logged.type == table_map.INT24:
             self._prepare(f"{v} += {v}_high << 16")
         self._number()
 
     def _number(self) -> None:
-        v, reader = self._v, self._reader
-        reader.json = f"{{TRUTH[{v} != 0]}}" if self._form is Form.BOOLEAN else f"{{{v}}}"
-        large = self._column.unsigned if self._logged.type == table_map.LONGLONG else self._logged.size > _SIGNED_BITS
-        if self._form is Form.INTEGER and not (large or self._as_text):
+        v, reader = self._v, self.reader
+        reader.json = f"{{TRUTH[{v} != 0]}}" if self.wanted is Form.BOOLEAN else f"{{{v}}}"
+        large = self.column.unsigned if self.logged.type == table_map.LONGLONG else self.logged.size > _SIGNED_BITS
+        if self.wanted is Form.INTEGER and not (large or self._as_text):
             reader.cell, reader.of = v, Cell.INTEGER
 
     def _moment(self, text: str, *, utc: bool) -> None:
@@ -310,23 +307,23 @@ class _Describer:
         day = f"{self._v}[:10]"
         day = day if self._any else f"CALENDAR[{day}]"
         self._quoted(moment(f"{{{day}}}", f"{{{self._v}[11:]}}", utc=utc))
-        self._reader.key = f"{{{self._v}}}"
+        self.reader.key = f"{{{self._v}}}"
 
     def _labels(self) -> None:
-        v, labels = self._v, labels_of(self._column)
-        if self._logged.type == table_map.ENUM:
+        v, labels = self._v, labels_of(self.column)
+        if self.logged.type == table_map.ENUM:
             # Index 0 is the empty text that stands for a value that was not a label.
             texts = self._name("labels", tuple(string(label) for label in ("", *labels)))
-            self._reader.json = f"{{{texts}[{v}]}}"
-            self._reader.cell = f"{self._name('label', ('', *labels))}[{v}]"
+            self.reader.json = f"{{{texts}[{v}]}}"
+            self.reader.cell = f"{self._name('label', ('', *labels))}[{v}]"
         else:
             self._prepare(f"{v} = int.from_bytes({v}, 'little')")
-            self._reader.json = f"{{{self._name('labels', set_values(labels, string))}({v})}}"
-            self._reader.cell = f"{self._name('label', set_values(labels, verbatim))}({v})"
+            self.reader.json = f"{{{self._name('labels', set_values(labels, string))}({v})}}"
+            self.reader.cell = f"{self._name('label', set_values(labels, verbatim))}({v})"
 
     def _bytes(self) -> None:
         """Texts and binaries of any length: ``v`` becomes the text that the form's conversion takes."""
-        v, reader, kind = self._v, self._reader, self._logged.type
+        v, reader, kind = self._v, self.reader, self.logged.type
         reader.costly = True
         if kind == table_map.JSON:
             reader.variable = "data"
@@ -336,29 +333,29 @@ class _Describer:
         if kind in _COMPRESSED:
             reader.variable = "data"
             self._prepare(f"{v} = inflated({v}).decode('latin-1')")
-        if self._column.data_type in _ADDRESSES:
+        if self.column.data_type in _ADDRESSES:
             reader.variable = "data"
-            self._prepare(f"{v} = {self._column.data_type}_text({v})")
+            self._prepare(f"{v} = {self.column.data_type}_text({v})")
             self._quoted(f"{{{v}}}")
             reader.key = f"{{{v}}}"
             return
-        if self._column.data_type == "binary" and self._column.length:
+        if self.column.data_type == "binary" and self.column.length:
             # The log leaves out trailing zero bytes.
-            self._prepare(f"{v} = {v}.ljust({self._column.length}, '\\0')")
-        if self._form in (Form.STRING, Form.JSON):
-            recode = self._recode_of(self._column.charset or "utf8mb4")
-            if self._coded:
-                self._prepare(f"x{self._place} = {v}.encode('latin-1').hex()")
-                reader.key = f"{{x{self._place}}}"
+            self._prepare(f"{v} = {v}.ljust({self.column.length}, '\\0')")
+        if self.wanted in (Form.STRING, Form.JSON):
+            recode = self.recode_of(self.column.charset or "utf8mb4")
+            if self.coded:
+                self._prepare(f"x{self.place} = {v}.encode('latin-1').hex()")
+                reader.key = f"{{x{self.place}}}"
             if recode is not None:
                 self._prepare(f"{v} = {self._name('recode', recode)}({v})")
-        if self._form is Form.JSON and not (self._column.salt or self._as_text):
+        if self.wanted is Form.JSON and not (self.column.salt or self._as_text):
             self._json()
             return
-        text = self._form is Form.STRING or (self._form is Form.JSON and self._as_text)
-        convert = "string" if text else self._name("convert", CONVERSIONS[self._form])
+        text = self.wanted is Form.STRING or (self.wanted is Form.JSON and self._as_text)
+        convert = "string" if text else self._name("convert", CONVERSIONS[self.wanted])
         reader.json = f"{{{convert}({v})}}"
-        match self._form:
+        match self.wanted:
             case Form.VECTOR:
                 reader.of = None if self._as_text else Cell.JSON
             case Form.BINARY:
@@ -376,5 +373,5 @@ class _Describer:
         self._prepare(f"if len({v}) >= {SHORT_JSON}: check_nesting({v})")
         self._prepare(f"walk_json({v})")
         self._prepare(f"if '\\n' in {v} or '\\r' in {v}: {v} = {v}.translate(LINE_BREAKS)")
-        self._reader.json = f"{{{v}}}"
-        self._reader.cell = f"{v}.strip(BLANKS)"  # As a reader of JSON cuts it out.
+        self.reader.json = f"{{{v}}}"
+        self.reader.cell = f"{v}.strip(BLANKS)"  # As a reader of JSON cuts it out.

@@ -79,7 +79,7 @@ class DecodedTable:
         """``,"name":`` as a byte text."""
         column = self.columns[place]
         assert column is not None  # asked for columns of documents only
-        return f",{string(column.name.encode().decode('latin-1'))}:"
+        return f",{string(column.name_text)}:"
 
 
 About = dict[CodeType, list[int | None]]

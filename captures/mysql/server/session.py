@@ -268,8 +268,7 @@ class Session:
 
     def variable(self, name: str) -> str | None:
         """A global variable as text, None when this server has none of that name."""
-        row = self.rows("SHOW GLOBAL VARIABLES WHERE variable_name = %s", name)
-        return str(row[0][1]) if row else None
+        return self.variables(name).get(name.lower())
 
     def variables(self, *names: str) -> dict[str, str]:
         """Global variables as texts, by lower-case name, without those that this server lacks."""

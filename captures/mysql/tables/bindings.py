@@ -15,10 +15,9 @@ from tidemark.backfill.keys import Key
 from tidemark.captures.contract.chunk_rows import ChunkHead
 from tidemark.captures.contract.source import OpenedTable, ScanMethod
 from tidemark.captures.mysql.server.session import Session
-from tidemark.captures.mysql.tables.catalog import await_statements, read_tables
+from tidemark.captures.mysql.tables.catalog import Partitions, await_statements, read_tables
 from tidemark.captures.mysql.tables.conversions import Definitions
 from tidemark.captures.mysql.tables.document_schema import document_schema
-from tidemark.captures.mysql.tables.partitions import Partitions
 from tidemark.captures.mysql.terms.columns import Column, Table
 from tidemark.captures.mysql.terms.config import ResourceConfig
 from tidemark.captures.mysql.values.types import key_of

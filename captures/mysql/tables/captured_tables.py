@@ -11,11 +11,11 @@ from tidemark.captures.mysql.server.replication import end_of_log, may_see_prepa
 from tidemark.captures.mysql.server.session import Session, asking
 from tidemark.captures.mysql.statements.actions import Alteration
 from tidemark.captures.mysql.tables.bindings import BoundTable, Layout, absent, bound_tables, read_layout
+from tidemark.captures.mysql.tables.catalog import Partitions, conditions
 from tidemark.captures.mysql.tables.constants import constants
 from tidemark.captures.mysql.tables.conversions import Definitions
 from tidemark.captures.mysql.tables.followed_columns import followed, same_names
 from tidemark.captures.mysql.tables.noted_tables import ColumnIdentities, NotedTables
-from tidemark.captures.mysql.tables.partitions import Partitions, conditions
 from tidemark.captures.mysql.tables.prerequisites import definition_failures, seen_readable
 from tidemark.captures.mysql.terms.columns import Column, Table
 from tidemark.captures.mysql.terms.config import EndpointConfig, ResourceConfig

@@ -1,17 +1,18 @@
-"""Reads tables, columns and keys from information_schema."""
+"""Reads tables, columns, keys and the conditions of partitions from information_schema."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import pymysql
 from pymysql.constants import ER
 
 from tidemark.captures.mysql.server.session import Session, error_of
-from tidemark.captures.mysql.terms.columns import ENGINES_WITHOUT_ROWS, Column, Table, quoted_path
+from tidemark.captures.mysql.terms.columns import ENGINES_WITHOUT_ROWS, Column, Table, quoted_name, quoted_path
 from tidemark.captures.mysql.values.types import key_form
 
 SYSTEM_SCHEMAS = (
@@ -231,28 +232,17 @@ def _columns(session: Session, asked: _Asked) -> dict[Path, tuple[Column, ...]]:
                 json.add((schema, name, match[1].replace("``", "`").lower()))
     found: dict[Path, list[Column]] = {}
     for schema, name, *row, _ in _in_order(_ask(session, _COLUMNS, asked)):
-        column = _column(*row)
+        column = _column(row)
         if column.data_type == "longtext" and (schema, name, column.name.lower()) in json:
             column = replace(column, json=True)
         found.setdefault((schema, name), []).append(column)
     return {table: tuple(columns) for table, columns in found.items()}
 
 
-def _column(
-    name: str,
-    data_type: str,
-    column_type: str,
-    nullable: str,
-    charset: str | None,
-    collation: str | None,
-    length: int | None,
-    precision: int | None,
-    scale: int | None,
-    fraction: int | None,
-    extra: str,
-    comment: str,
-    expression: str | None,
-) -> Column:
+def _column(row: Sequence[Any]) -> Column:
+    name, data_type, column_type, null, charset, collation, length, precision, scale, fraction, extra, comment, made = (
+        row
+    )
     data_type = data_type.lower()
     attributes = column_type.lower().rpartition(")")[2].split() if data_type not in ("enum", "set") else []
     is_bit = data_type == "bit"
@@ -269,7 +259,7 @@ def _column(
     return Column(
         name=name,
         data_type=data_type,
-        nullable=nullable == "YES",
+        nullable=null == "YES",
         unsigned=is_number and ("unsigned" in attributes or "unsigned" in column_type.lower().split()),
         charset=charset if is_text else None,
         length=None if length is None else int(length),
@@ -281,7 +271,7 @@ def _column(
         generated="virtual" if "VIRTUAL GENERATED" in extra else "stored" if "STORED GENERATED" in extra else "",
         invisible="INVISIBLE" in extra,
         zerofill="zerofill" in attributes,
-        expression=expression or "",
+        expression=made or "",
         collation=collation if is_text else None,
         description=comment or "",
         counts_up="AUTO_INCREMENT" in extra,
@@ -312,3 +302,73 @@ def _key(
         else:
             return index, tuple(names)
     return "", ()
+
+
+_PARTITIONS = """
+    SELECT DISTINCT t.partition_name, t.partition_method, t.partition_expression, t.partition_description,
+           t.partition_ordinal_position
+    FROM information_schema.partitions t
+    WHERE t.table_schema = %s AND t.table_name = %s AND t.partition_name IS NOT NULL
+    ORDER BY t.partition_ordinal_position
+"""
+
+_COLUMN = re.compile(r"`((?:[^`]|``)+)`|(\w+)")
+_SIGNED, _UNSIGNED = (rf"{sign}\d+|'[ -&(->@-\[\]-~]*'" for sign in ("-?", ""))
+"""Values that the catalog shows as they are: it has negative numbers for the greatest ones of an unsigned column, and
+question marks for characters that it cannot show."""
+
+
+@dataclass(frozen=True, slots=True)
+class Partitions:
+    """The partitions of a table whose rows have a condition, by their definitions in the catalog.
+
+    The log names a partition and not what it is for. Its definition is known at a place of the log if the catalog was
+    read when the log ended before that place: each statement after it that alters the table has it read again.
+
+    Attributes:
+        conditions: By name, in SQL, for ``Range.where``.
+        until: The log ended here after the catalog was read.
+    """
+
+    conditions: Mapping[str, str] = field(default_factory=dict)
+    until: int = 0
+
+    def condition(self, name: str, position: int) -> str:
+        """The condition of a partition at a place of the log; empty if that is not known."""
+        named = {known.lower(): condition for known, condition in self.conditions.items()}
+        return named.get(name.lower(), "") if position > self.until else ""
+
+
+def conditions(session: Session, table: Table) -> dict[str, str]:
+    """The conditions of the partitions by range or list of one column. Raises pymysql.Error."""
+    rows = session.rows(_PARTITIONS, *table.path)
+    columns = {column.name.lower(): column for column in table.columns}
+    match = _COLUMN.fullmatch(str(rows[0][2])) if rows else None
+    column = columns.get((match[1] or match[2]).replace("``", "`").lower()) if match is not None else None
+    if column is None:
+        return {}
+    bounds = [(str(name), str(bound)) for name, _, _, bound, _ in rows]
+    match str(rows[0][1]).removesuffix(" COLUMNS"):
+        case "RANGE":
+            return dict(_of_ranges(column, bounds))
+        case "LIST":
+            return dict(_of_lists(column, bounds))
+        case _:
+            return {}
+
+
+def _of_ranges(column: Column, bounds: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    name, value = quoted_name(column.name), re.compile(_UNSIGNED if column.unsigned else _SIGNED)
+    for (_, begin), (partition, end) in pairwise([("", ""), *bounds]):
+        limits = [f"{name} >= {begin}"] if begin else []
+        limits += [f"{name} < {end}"] if end != "MAXVALUE" else []
+        if all(bound in ("", "MAXVALUE") or value.fullmatch(bound) for bound in (begin, end)):
+            condition = " AND ".join(limits) or "TRUE"
+            yield partition, condition if begin else f"{condition} OR {name} IS NULL"
+
+
+def _of_lists(column: Column, bounds: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    name, value = quoted_name(column.name), _UNSIGNED if column.unsigned else _SIGNED
+    for partition, listed in bounds:
+        if re.fullmatch(rf"(?:{value}|NULL)(?:,(?:{value}|NULL))*", listed):
+            yield partition, f"{name} IN ({listed}){f' OR {name} IS NULL' if 'NULL' in listed else ''}"

@@ -114,13 +114,14 @@ def definition_failures(
     if "_meta" in columns.keys() - set(resource.exclude):
         yield SourceError("TM-MY-017", f"{name} has a column named _meta")
     if unknown := misspelt(resource.exclude, columns):
-        yield SourceError("TM-MY-022", f"{name}: exclude names unknown columns: {', '.join(unknown)}")
+        yield _wrong(name, "exclude names unknown columns: {}", *unknown)
     captured = captured_as(captured_columns(table.columns), resource.exclude)
     if not captured:
-        yield SourceError("TM-MY-022", f"{name}: every column is excluded")
+        yield _wrong(name, "every column is excluded")
     for column in captured:
         if form(column) is None:
             yield unknown_type(name, column)
+    key = resource.key if resource.key is not None else table.key
     policies = Policies.of(config.on_bad_value, resource.on_bad_value)
     yield from policy_failures(
         "TM-MY-022",
@@ -128,11 +129,11 @@ def definition_failures(
         policies,
         columns,
         misspelt(policies.columns, columns),
-        resource.key if resource.key is not None else table.key,
+        key,
         {column.name for column in captured if clampable(column)},
     )
-    yield from _hash_failures(config, resource, table, name)
-    yield from _key_failures(config, resource, table, name)
+    yield from _hash_failures(config, resource, table, name, key)
+    yield from _key_failures(config, resource, table, name, key)
     if table.path not in seen and not is_readable(session, table):
         yield _unreadable(session, config, table, "may not read {}, or not all of its columns")
     elif resource.where:
@@ -168,61 +169,58 @@ def _warns_of_cascades(session: Session, table: Table, name: str) -> bool:
     return True
 
 
-def _hash_failures(config: EndpointConfig, resource: ResourceConfig, table: Table, name: str) -> Iterator[SourceError]:
+def _wrong(name: str, reason: str, *columns: str, remedy: str | None = None) -> SourceError:
+    """The error for options that do not fit a table; ``reason`` has a place for the names of columns."""
+    return SourceError("TM-MY-022", f"{name}: {reason.format(', '.join(columns))}", remedy=remedy)
+
+
+def _hash_failures(
+    config: EndpointConfig, resource: ResourceConfig, table: Table, name: str, key: Sequence[str]
+) -> Iterator[SourceError]:
     columns = {column.name: column for column in table.columns}
     if unknown := misspelt(resource.hash, columns):
-        yield SourceError("TM-MY-022", f"{name}: hash names unknown columns: {', '.join(unknown)}")
+        yield _wrong(name, "hash names unknown columns: {}", *unknown)
     if unfit := [part for part in resource.hash if part in columns and not hashable(columns[part])]:
-        yield SourceError(
-            "TM-MY-022",
-            f"{name}: the column {', '.join(unfit)} of type json cannot be hashed",
-            remedy=(f"Leave it out with `{excluding(*unfit)}`: the log may have partial updates instead of its value."),
-        )
+        remedy = f"Leave it out with `{excluding(*unfit)}`: the log may have partial updates instead of its value."
+        yield _wrong(name, "the column {} of type json cannot be hashed", *unfit, remedy=remedy)
     if resource.hash and not config.hash_salt.get_secret_value():
         yield no_salt("TM-MY-023", table.name_in_full)
-    key = resource.key if resource.key is not None else table.key
     if hashed := sorted(set(key) & set(resource.hash)):
-        yield SourceError(
-            "TM-MY-022",
-            f"{name}: the key column {', '.join(hashed)} cannot be hashed",
-            remedy="The key identifies rows. Hash other columns, or choose another `key` of unique columns.",
-        )
+        remedy = "The key identifies rows. Hash other columns, or choose another `key` of unique columns."
+        yield _wrong(name, "the key column {} cannot be hashed", *hashed, remedy=remedy)
 
 
-def _key_failures(config: EndpointConfig, resource: ResourceConfig, table: Table, name: str) -> Iterator[SourceError]:
+def _key_failures(
+    config: EndpointConfig, resource: ResourceConfig, table: Table, name: str, key: Sequence[str]
+) -> Iterator[SourceError]:
     columns = {column.name: column for column in table.columns}
-    key = resource.key if resource.key is not None else list(table.key)
     if unknown := sorted(set(key) - columns.keys()):
-        yield SourceError("TM-MY-022", f"{name}: key names unknown columns: {', '.join(unknown)}")
+        yield _wrong(name, "key names unknown columns: {}", *unknown)
         return
     if excluded := sorted(set(key) & set(resource.exclude)):
-        yield SourceError("TM-MY-022", f"{name}: the key column {', '.join(excluded)} cannot be excluded")
+        yield _wrong(name, "the key column {} cannot be excluded", *excluded)
     if nullable := [part for part in key if columns[part].nullable]:
-        yield SourceError("TM-MY-022", f"{name}: the key column {', '.join(nullable)} may be NULL")
+        yield _wrong(name, "the key column {} may be NULL", *nullable)
     if unfit := [part for part in key if key_form(columns[part]) is None]:
-        yield SourceError("TM-MY-022", f"{name}: the type of column {', '.join(unfit)} cannot be part of a key")
+        yield _wrong(name, "the type of column {} cannot be part of a key", *unfit)
     if not key and resource.scan == "key":
-        yield SourceError("TM-MY-009", f"{name} has no primary key and no unique index over columns that are not null")
+        reason = "has no primary key and no unique index over columns that are not null"
+        yield SourceError("TM-MY-009", f"{name} {reason}")
     if not key and resource.scan == "snapshot":
         yield from _snapshot_failures(config, table, name)
 
 
 def _snapshot_failures(config: EndpointConfig, table: Table, name: str) -> Iterator[SourceError]:
     if not table.transactional:
-        yield SourceError(
-            "TM-MY-022",
-            f"{name}: engine {table.engine} has no snapshots",
-            remedy="Add a primary key, or capture only its log with `scan: none`.",
-        )
+        remedy = "Add a primary key, or capture only its log with `scan: none`."
+        yield _wrong(name, "engine {} has no snapshots", table.engine, remedy=remedy)
     if config.truncation is Truncation.IGNORE:
-        yield SourceError(
-            "TM-MY-022",
-            f"{name}: a scan in one snapshot begins with a TRUNCATE, but `truncate: {config.truncate}` leaves it out",
-            remedy=(
-                "Use `truncate: emit` under tidemark's runtime, or `truncate: backfill` under one that knows "
-                "backfillBegin, add a primary key, or capture only the table's log with `scan: none`."
-            ),
+        reason = f"a scan in one snapshot begins with a TRUNCATE, but `truncate: {config.truncate}` leaves it out"
+        remedy = (
+            "Use `truncate: emit` under tidemark's runtime, or `truncate: backfill` under one that knows "
+            "backfillBegin, add a primary key, or capture only the table's log with `scan: none`."
         )
+        yield _wrong(name, reason, remedy=remedy)
 
 
 def is_readable(session: Session, table: Table) -> bool:

@@ -65,6 +65,11 @@ class Column:
     counts_up: bool = field(default=False, compare=False)
 
     @property
+    def name_text(self) -> str:
+        """Its name as a byte text."""
+        return self.name.encode().decode("latin-1")
+
+    @property
     def log_says_less(self) -> bool:
         """Whether the log may describe this column incompletely."""
         return self.data_type in _OWN or self.fraction > 0 or (self.json and self.data_type != "json")

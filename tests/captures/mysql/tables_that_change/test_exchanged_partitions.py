@@ -16,8 +16,7 @@ from tests.conformance.test_rereads import causes
 from tests.conformance.test_rereads import kept as noted
 from tests.servers.mariadb import Database
 from tidemark.captures.mysql.server.session import connect
-from tidemark.captures.mysql.tables.catalog import read_tables
-from tidemark.captures.mysql.tables.partitions import Partitions, conditions
+from tidemark.captures.mysql.tables.catalog import Partitions, conditions, read_tables
 from tidemark.captures.mysql.tables.table_changes import PARTITION_EXCHANGED, ROWS_WITHOUT_EVENTS
 from tidemark.captures.mysql.terms.config import parse_endpoint
 

@@ -18,9 +18,9 @@ from tests.captures.session import Session, bindings, session
 from tests.servers.mariadb import Database
 from tidemark.backfill.keys import TouchedKeys
 from tidemark.captures.mysql.rows import table_map
-from tidemark.captures.mysql.rows.bad_values import RepairedImage
 from tidemark.captures.mysql.rows.chunk_decoder import RepairedRows, compile_chunk_decoder
 from tidemark.captures.mysql.rows.log_decoder import DELETE, INSERT, UPDATE, RowDecoder
+from tidemark.captures.mysql.rows.partial_rows import RepairedImage
 from tidemark.captures.mysql.rows.row_images import DecodedTable
 from tidemark.captures.mysql.rows.row_sink import Sink
 from tidemark.captures.mysql.rows.table_map import LoggedColumn
