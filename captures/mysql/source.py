@@ -55,10 +55,8 @@ class _ChunkReader(ReaderProcess):
 
 
 class MysqlSource(RemembersLayouts, ReadsInSnapshots):
-    """See ``tidemark.captures.contract.source.Source``.
-
-    Raises:
-        SourceError: No connection, or none of the bound tables can be captured.
+    """See ``tidemark.captures.contract.source.Source``. Raises SourceError where nothing can be captured, or no
+    connection.
     """
 
     def __init__(

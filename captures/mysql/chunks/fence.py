@@ -174,11 +174,9 @@ class UncertainSnapshots(FenceTaker):
 
 
 def fence_taker(session: Session, config: EndpointConfig, *, only_reads: bool = False) -> FenceTaker:
-    """Chooses how snapshots are opened on this server; ``only_reads``: for a plan, which writes nothing.
-
-    Raises:
-        SourceError: ``TM-MY-011`` MySQL without GTIDs, and no watermark table in the configuration.
-        pymysql.Error: The server refuses, or the connection is lost.
+    """Chooses how snapshots are opened on this server; ``only_reads``: for a plan, which writes nothing. Raises
+    pymysql.Error, and SourceError ``TM-MY-011`` on MySQL without GTIDs if there is no watermark table in the
+    configuration.
     """
     if only_reads:
         return UncertainSnapshots(session)

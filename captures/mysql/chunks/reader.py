@@ -277,10 +277,8 @@ class SelectChunkReader:
         return request.limit if width is None else max(1, min(request.limit, int(self._chunk_bytes / width)))
 
     def _select(self, query: str, found: Receiver, *, whole: bool = False) -> bool:
-        """Takes the rows of ``query``. Returns False if it ended early: we end it by size, and the server by time.
-
-        Args:
-            whole: All rows are needed: raises instead of ending early.
+        """Takes the rows of ``query``. Returns False if it ended early: we end it by size, and the server by time. If
+        all rows are needed, ``whole``, it raises instead.
         """
         try:
             for block in stream(self._session.connection, query):
@@ -296,12 +294,7 @@ class SelectChunkReader:
 
 
 def check_shape(session: Session, target: ScanTarget) -> None:
-    """Checks that the table has the columns of the decoder, which the log or the catalog showed last.
-
-    Raises:
-        TableAltered: ``TM-MY-030`` the table has other columns.
-        pymysql.Error: The server refuses.
-    """
+    """Checks that the table has the columns that were shown last. Raises TableAltered ``TM-MY-030``, pymysql.Error."""
     if not all(unaltered(session, [target])):
         raise TableAltered("TM-MY-030", f"{target.name} was altered, and the log has not reached that yet")
 

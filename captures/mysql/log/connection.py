@@ -194,10 +194,8 @@ class BinlogConnection:
     # Packets.
 
     def events(self) -> Iterator[Event | None]:
-        """The events, without their checksums; None each time that no whole one has arrived.
-
-        Raises:
-            SourceError: The server ended the stream, as ``stream_failure`` says; ``TM-MY-049`` an event is damaged.
+        """The events, without their checksums; None each time that no whole one has arrived. Raises SourceError as
+        ``stream_failure`` says, and ``TM-MY-049`` where an event is damaged.
         """
         while True:
             data, at = self._buffer, self._at
@@ -314,10 +312,8 @@ class BinlogConnection:
                     yield None
 
     def _body(self, head: bytes, pieces: Iterator[bytes | None], length: int) -> Iterator[bytes | None]:
-        """An event's body without its checksum, which is compared at the end.
-
-        Args:
-            head: The status, the header, and what arrived with them.
+        """An event's body without its checksum, which is compared at the end. ``head``: status, header, and what came
+        with them.
         """
         checksum = crc32(memoryview(head)[1 : 1 + HEADER])
         first = (head[1 + HEADER :],)

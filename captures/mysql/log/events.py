@@ -257,11 +257,8 @@ def sql_mode(variables: bytes) -> SqlMode:
 
 
 def used_databases(variables: bytes) -> list[str] | None:
-    """The databases of all tables that a statement uses, by functions, triggers and views, too.
-
-    Returns:
-        Their names; None where the event does not say: MariaDB's never do, nor MySQL's where foreign keys refer to one
-        of the tables.
+    """The databases of all tables that a statement uses, by functions, triggers and views, too; None where the event
+    does not say: MariaDB's never do, nor MySQL's where foreign keys refer to one of the tables.
     """
     at = _variable_at(variables, _DATABASES)
     if at is None or variables[at] == _UNKNOWN_DATABASES:

@@ -35,10 +35,8 @@ Takes the transaction's GTID, a position in it, and the xid of the prepared tran
 
 
 class LoggedTables:
-    """The tables that TABLE_MAP events name, until a statement changes them.
-
-    Attributes:
-        gone: The bindings whose tables were dropped or renamed, while no other table has their names.
+    """The tables that TABLE_MAP events name, until a statement changes them; ``gone`` are the bindings whose tables
+    were dropped or renamed, while no other table has their names.
     """
 
     def __init__(self, tables: CapturedTables, in_snapshot: InSnapshot, *, names_columns: bool, mariadb: bool) -> None:
@@ -202,11 +200,7 @@ class _UnloggedAlterations:
         self._differ: dict[int, tuple[tuple[Column, ...], int, int]] = {}
 
     def mapped(self, binding: int, number: bytes, *, as_known: bool) -> None:
-        """The log names a table by this number.
-
-        Args:
-            as_known: It also names the columns, and they are those that were known.
-        """
+        """The log names a table by this number; ``as_known``: and its columns, which are those that were known."""
         before = self._numbers.get(binding)
         if before != number:
             self._numbers[binding] = number
@@ -223,11 +217,7 @@ class _UnloggedAlterations:
         self._differ.pop(binding, None)
 
     def found(self, position: int, named: Callable[[int], bool]) -> list[BoundTable]:
-        """The tables that were altered without a statement in the log.
-
-        Raises:
-            SourceError: The server cannot be asked.
-        """
+        """The tables that were altered without a statement in the log. Raises SourceError."""
         for binding in sorted(self._suspects)[:_LOOKS]:
             self._suspects.discard(binding)
             columns = self._tables.columns_now(binding)

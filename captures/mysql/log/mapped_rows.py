@@ -105,10 +105,10 @@ class TableMaps:
         return None
 
     def write(self, rows: MappedRows, transaction: OpenTransaction, place: str, batch: LogBatch) -> None:
-        """Writes rows, which may wait, or sets their table aside. Raises SourceError.
+        """Writes rows, which may wait, or sets their table aside. ``place`` is ``file:offset:`` of
+        ``_meta.source.cursor``.
 
-        Args:
-            place: ``file:offset:`` of ``_meta.source.cursor``.
+        Raises SourceError.
         """
         table, what, data, text, at, end, number = rows
         returned = transaction.enter(table)

@@ -27,11 +27,8 @@ logger = logging.getLogger(__name__)
 
 
 class MappedRows(NamedTuple):
-    """The rows of an event, of a captured table.
-
-    Attributes:
-        what: As of ``RowDecoder.decode``, like all that follow.
-        number: Of the table, in the log.
+    """The rows of an event, of a captured table: arguments of ``RowDecoder.decode``, and the number of the table in the
+    log.
     """
 
     table: LoggedTable
@@ -246,11 +243,8 @@ _EVENT_BYTES = 128
 
 @dataclass(slots=True)
 class Prepared:
-    """A prepared transaction.
-
-    Attributes:
-        events: Its rows; None when they must be read again.
-        size: Bytes of memory that ``events`` take.
+    """A prepared transaction; ``events`` is None when they must be read again, and ``size`` the bytes of memory that
+    they take.
     """
 
     place: PreparedPlace

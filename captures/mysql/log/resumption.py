@@ -165,11 +165,8 @@ def _check_mariadb_history(session: Session, config: EndpointConfig, stored: Log
 def _check_mariadb_has_read(
     session: Session, config: EndpointConfig, stored: LogPosition, oldest: Mapping[tuple[int, int], int]
 ) -> None:
-    """Checks that the server has executed what was read. Raises LostPosition.
-
-    Args:
-        oldest: The last numbers before the oldest file. They include domains that FLUSH BINARY LOGS DELETE_DOMAIN_ID
-            removed.
+    """Checks that the server has executed what was read. Raises LostPosition. ``oldest`` are the last numbers before
+    the oldest file: they include domains that FLUSH BINARY LOGS DELETE_DOMAIN_ID removed.
     """
     state = _last_numbers(str(session.value("SELECT @@gtid_binlog_state") or ""))
     for of, number in _last_numbers(stored.gtids).items():

@@ -188,7 +188,7 @@ class StatementEffects:
         """An ALTER TABLE: the key may be another, and columns may have values that no event has."""
         alteration, binding = change.alteration, bound.binding
         self._logged.altered(binding)
-        marked = self._config.identifies_columns and alteration.of_columns
+        marked = self._tables.identified and alteration.of_columns
         followed = self._followed(bound, alteration, where.position)
         reused = self._left(binding, alteration, batch) if followed is None else set()
         now = bound
@@ -230,7 +230,7 @@ class StatementEffects:
             key=key,
             mode=where.mode,
             tinyint1_as_bool=now.tinyint1_as_bool,
-            filled=filled if self._config.identifies_columns else None,
+            filled=filled if self._tables.identified else None,
         )
         names_of_key = alteration.of_names() & {name.lower() for name in key}
         found = decided(
@@ -262,7 +262,7 @@ class StatementEffects:
         """
         exactly = bound.follows or position > bound.until
         other_key = alteration.primary or (alteration.unique and not bound.by_primary_key)
-        if not self._config.identifies_columns or not exactly or other_key or not bound.key:
+        if not self._tables.identified or not exactly or other_key or not bound.key:
             return None
         return resolved(alteration, bound.followed)
 

@@ -28,10 +28,8 @@ _CONTENT = frozenset((events.TABLE_MAP, events.TRANSACTION_PAYLOAD, events.XA_PR
 
 @dataclass(slots=True)
 class Recall:
-    """The search for the rows of a transaction whose commit was read.
-
-    Attributes:
-        commit: The GTID of its commit, or of its beginning if it has one phase; empty without GTIDs.
+    """The search for the rows of a transaction whose commit was read; ``commit`` is the GTID of that, or of its
+    beginning if it has one phase, and empty without GTIDs.
     """
 
     xid: str

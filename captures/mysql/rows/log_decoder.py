@@ -27,11 +27,7 @@ _GROWTH = 6
 
 
 class RowDecoder:
-    """Decodes the row events that follow one TABLE_MAP.
-
-    Attributes:
-        repairs: What was done with bad values.
-    """
+    """Decodes the row events that follow one TABLE_MAP. ``repairs`` says what was done with bad values."""
 
     def __init__(self, binding: int, table: DecodedTable, name: str) -> None:
         self.has_key = bool(table.key)

@@ -261,10 +261,8 @@ def _text(value: str, of: Form | None) -> str:
 
 
 class RepairedRows(PartialRows):
-    """Writes such rows, each by the method for its event: see ``tidemark.captures.mysql.rows.row_sink.WriteRow``.
-
-    Attributes:
-        bad_key: The key of the first row that the policies do not accept.
+    """Writes such rows as ``PartialRows`` does. ``bad_key`` is the key of the first row that the policies do not
+    accept.
     """
 
     def __init__(

@@ -92,10 +92,8 @@ def read_decimal(reader: ValueReader, place: str, precision: int, scale: int) ->
 
 
 def read_datetime(reader: ValueReader, place: str, digits: int, *, days: str) -> None:
-    """Completes the reader of a DATETIME with so many digits of a second.
-
-    Args:
-        days: The name of ``tidemark.captures.mysql.values.binary_values.DAYS``, or of what takes its place.
+    """Completes the reader of a DATETIME with so many digits of a second; ``days``: the name of ``DAYS``, or of its
+    like.
     """
     codes, variables, fraction, microseconds = _fraction(reader, place, digits)
     reader.codes, reader.variables, reader.big = f"3sH{codes}", [f"v{place}", f"c{place}", *variables], True
@@ -109,10 +107,8 @@ def read_datetime(reader: ValueReader, place: str, digits: int, *, days: str) ->
 
 
 def read_timestamp(reader: ValueReader, place: str, digits: int, *, big: bool, days: str) -> None:
-    """Completes the reader of a TIMESTAMP: seconds since 1970. Before MySQL 5.6.4 they were little endian.
-
-    Args:
-        days: The name of ``tidemark.captures.mysql.values.binary_values.EPOCH_DAYS``, or of what takes its place.
+    """Completes the reader of a TIMESTAMP: seconds since 1970. Before MySQL 5.6.4 they were little endian. ``days``:
+    the name of ``EPOCH_DAYS``, or of its like.
     """
     codes, variables, fraction, microseconds = _fraction(reader, place, digits)
     reader.codes, reader.variables, reader.big = f"I{codes}", [f"v{place}", *variables], big
@@ -157,10 +153,8 @@ def _digits(reader: ValueReader, place: str, value: str, digits: int, stored: in
 
 
 def hash_value(reader: ValueReader, logged: LoggedColumn, column: Column, of: Form, place: str) -> None:
-    """Makes ``reader.json`` that of the hash of the text that ``types.column_conversion`` takes, as chunks do.
-
-    Raises:
-        LookupError: A type that is not hashed.
+    """Makes ``reader.json`` that of the hash of the text that ``types.column_conversion`` takes, as chunks do. Raises
+    LookupError for a type that is not hashed.
     """
     if logged.type == table_map.JSON or not hashable(column):
         raise LookupError("a type that has no hash")

@@ -157,11 +157,7 @@ def _replication(
 
 
 def _missing_grants(session: Session, config: EndpointConfig, *, may_see_none: bool) -> Iterator[SourceError]:
-    """The errors for privileges that the account lacks. Raises pymysql.Error.
-
-    Args:
-        may_see_none: No table is bound: perhaps the account sees none.
-    """
+    """The errors for privileges that the account lacks; ``may_see_none``: it may see no table. Raises pymysql.Error."""
     account = session.account()
     monitor = "BINLOG MONITOR" if session.mariadb else "REPLICATION CLIENT"
     lines = [str(row[0]) for row in session.rows("SHOW GRANTS")]

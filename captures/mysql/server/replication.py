@@ -98,10 +98,8 @@ def may_see_prepared(session: Session) -> bool:
 
 
 def prepared_transactions(session: Session) -> list[str]:
-    """Their names now, without blanks. Empty if the user may not see them: MySQL requires a privilege.
-
-    Raises:
-        pymysql.Error: The server refuses otherwise, or the connection is lost.
+    """Their names now, without blanks. Empty if the user may not see them: MySQL requires a privilege. Raises
+    pymysql.Error.
     """
     found = _recoverable(session)
     if found is None:

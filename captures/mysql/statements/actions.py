@@ -149,10 +149,8 @@ class TemporaryTables:
         self._of.clear()
 
     def without(self, changes: Iterable[Change], session: SessionId, *, uses_some: bool) -> list[Change]:
-        """What a statement changes besides temporary tables; notes those that come and go with it.
-
-        Args:
-            uses_some: The log marks the statement as one that may use temporary tables of the session.
+        """What a statement changes besides temporary tables; notes those that come and go with it. ``uses_some``: the
+        log marks it as one that may use some of its session.
         """
         listed = list(changes)
         targets = [change.name for change in listed if change.action in WRITES]

@@ -135,10 +135,8 @@ class Tokens:
 
 
 def statement_tokens(text: bytes, schema: str, mode: SqlMode = NO_MODE, *, mariadb: bool = False) -> Tokens:
-    """The tokens of a statement in UTF-8; of a very long one those of its beginning, and a mark of no meaning.
-
-    Args:
-        mariadb: The server is MariaDB, which has comments of its own that are code.
+    """The tokens of a statement in UTF-8; of a very long one those of its beginning, and a mark of no meaning. MariaDB
+    has comments of its own that are code.
     """
     whole = text[: 4 * _LIMIT].decode("utf-8", "replace")
     cut = len(text) > 4 * _LIMIT or len(whole) > _LIMIT

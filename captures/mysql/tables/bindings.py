@@ -46,11 +46,8 @@ def bound_tables(session: Session, resources: Sequence[ResourceConfig]) -> list[
 
 
 def shown_tables(session: Session, resources: Sequence[ResourceConfig]) -> list[Table | None]:
-    """As ``bound_tables``, with what the catalog shows already.
-
-    Raises:
-        SourceError: ``TM-MY-023`` a table is bound twice: the log's changes would go to one of the bindings only.
-        pymysql.Error: The server refuses.
+    """As ``bound_tables``, with what the catalog shows already. Raises pymysql.Error, and SourceError ``TM-MY-023``
+    where a table is bound twice: the changes of the log would go to one of the bindings only.
     """
     names = [session.folded((resource.schema_name, resource.table)) for resource in resources]
     check_bound_once(names, "TM-MY-023")
@@ -260,10 +257,8 @@ class BoundTable(TableBinding):
 
 
 def _with_columns(table: Table, columns: tuple[Column, ...], nullable: frozenset[str]) -> Table:
-    """The table with the log's columns, and what only the catalog knows of those that it knows too.
-
-    Args:
-        nullable: Columns that may be NULL now, as chunks read them, whether or not they could be then.
+    """The table with the log's columns, and what only the catalog knows of those that it knows too. Those that are
+    ``nullable`` may be NULL now, as chunks read them, whether or not they could be then.
     """
     known = {column.name: column for column in table.columns}
     merged = []

@@ -226,10 +226,8 @@ class CapturedTables:
         return [table for name, table in self._by_name if name == wanted]
 
     def refresh(self, binding: int, filled: Collection[str] = ()) -> BoundTable | SourceError:
-        """Reads the catalog again. An error when the table cannot be captured.
-
-        Args:
-            filled: Names of columns of which ``BoundTable.fills`` is to have the constants.
+        """Reads the catalog again; ``filled`` names the columns of ``BoundTable.fills``. An error if the table cannot
+        be captured.
         """
         bound = self._bindings[binding]
         with asking(f"reading the columns of {bound.name}"):
@@ -242,11 +240,9 @@ class CapturedTables:
         return self._bind(binding, table, as_of, fills)
 
     def apply(self, binding: int, alteration: Alteration) -> BoundTable | SourceError:
-        """Applies a statement to the columns, which are those before it: the catalog may have later ones, too.
-
-        Returns:
-            As ``refresh``. Where the catalog no longer tells what the statement did, the columns are the catalog's, and
-            ``BoundTable.follows`` is false.
+        """Applies a statement to the columns, which are those before it: the catalog may have later ones, too. As
+        ``refresh``; where the catalog no longer tells what the statement did, the columns are the catalog's, and
+        ``follows`` is false.
         """
         columns = self._bindings[binding].followed
         fresh = self.refresh(binding, {*alteration.added} & {*alteration.revalued})
@@ -274,6 +270,11 @@ class CapturedTables:
                 if not same_names(bound.table.columns, bound.defined):
                     found.append(self._bindings[binding])
         return found
+
+    @property
+    def identified(self) -> bool:
+        """Whether schemas say the identities of columns."""
+        return self.config.identifies_columns
 
     def identities(self, binding: int) -> ColumnIdentities:
         """Those of a table's columns. Kept with the state: to be changed."""

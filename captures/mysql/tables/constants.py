@@ -48,10 +48,8 @@ _ALTERED_MEANWHILE: Final = (
 def constants(session: Session, table: BoundTable, names: Collection[str]) -> dict[str, Json]:
     """Those of the columns with these names whose constant is known for sure and has its place in documents.
 
-    It is the constant of this moment: a statement that the log has not shown yet may have changed the default.
-
-    Raises:
-        pymysql.Error: The server refuses, or the connection is lost.
+    It is the constant of this moment: a statement that the log has not shown yet may have changed the default. Raises
+    pymysql.Error.
     """
     columns = [column for column in table.captured if column.name in names and not column.generated]
     if not columns:

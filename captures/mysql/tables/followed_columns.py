@@ -10,11 +10,8 @@ from tidemark.captures.mysql.terms.columns import Column
 
 
 def resolved(alteration: Alteration, columns: Sequence[Column]) -> Alteration | None:
-    """The statement with the columns' names as the table has them: the server ignores their case.
-
-    Returns:
-        None if something in it is not known, or does not fit the columns, such as a clause with IF EXISTS that did
-        nothing.
+    """The statement with the columns' names as the table has them, for the server ignores their case; None if something
+    in it is not known, or does not fit the columns, such as a clause with IF EXISTS that did nothing.
     """
     names = {column.name.lower(): column.name for column in columns}
     if alteration.unknown or len(names) != len(columns):

@@ -197,11 +197,8 @@ def _check_texts(
 def match_columns(
     logged: Sequence[LoggedColumn], catalog: Sequence[Column], recode_of: RecodeOf
 ) -> tuple[Column | None, ...] | None:
-    """The catalog's columns in the order of the log's rows, with what the event says more exactly.
-
-    Returns:
-        None when the rows' columns cannot be told; None in the place of one that the event names and the catalog does
-        not have so.
+    """The catalog's columns in the order of the log's rows, with what the event says more exactly; None when they
+    cannot be told, and in the place of one that the event names and the catalog does not have so.
     """
     if not are_named(logged):
         if len(logged) != len(catalog):

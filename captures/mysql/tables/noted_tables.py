@@ -40,11 +40,7 @@ class ColumnIdentities:
         return self.of.get(name, name)
 
     def restore(self, of: Mapping[str, str], used: Iterable[str], names: Iterable[str]) -> None:
-        """Takes what a state has.
-
-        Args:
-            names: Of the columns at that position. Earlier versions identified them by these alone.
-        """
+        """Takes what a state has, and the names of columns there, by which alone earlier versions identified them."""
         self.of = dict(of)
         self.used = set(used) - (set(names) - self.of.keys())
 
@@ -99,10 +95,8 @@ class NotedTables:
         self.columns = {binding.binding: ColumnIdentities() for binding in bindings}
 
     def restore(self, source: JsonObject | None) -> set[int]:
-        """Restores the notes from the state's ``source``, which has none in earlier versions.
-
-        Returns:
-            The bindings whose documents have new columns, or columns that are newly hashed or no longer hashed.
+        """Restores the notes from the state's ``source``, which has none in earlier versions. Returns the bindings
+        whose documents have new columns, or columns that are newly hashed or no longer hashed.
         """
         stored = (source or {}).get(MEMBER)
         if stored is None:

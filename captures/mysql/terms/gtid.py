@@ -20,11 +20,7 @@ _INTERVAL = struct.Struct("<QQ")
 
 
 class MysqlGtids:
-    """A set as text ``uuid:1-5:7,uuid:tag:1-3``.
-
-    Args:
-        text: White space and upper case are allowed. Raises SourceError ``TM-MY-055`` when it is not a set.
-    """
+    """A set as text ``uuid:1-5:7,uuid:tag:1-3``, in any case, with white space. Raises SourceError ``TM-MY-055``."""
 
     def __init__(self, text: str = "") -> None:
         # First numbers and ends (exclusive) of the intervals of each server, by "uuid" or "uuid:tag".

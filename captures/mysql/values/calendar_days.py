@@ -19,11 +19,7 @@ _END_OF_DAY = "23:59:59.999999"
 
 
 class BadDay(BadValue):
-    """A day that is none of the years 1 to 9999.
-
-    Attributes:
-        later: The bad one is after that day.
-    """
+    """A day that is none of the years 1 to 9999; ``later``: it is after the nearest one that is."""
 
     def __init__(self, reason: str, nearest: str, *, later: bool) -> None:
         super().__init__(reason, nearest=nearest)

@@ -141,10 +141,8 @@ HALVES = {"ucs2": "utf_16_be", "utf32": "utf_32_be"}
 
 
 def joined_halves(charset: str, *, digits: bool = False) -> Recode:
-    """Converts printed texts of a set of ``HALVES`` to what ``built_in`` makes of the stored ones.
-
-    Args:
-        digits: Gives the hexadecimal digits of the stored bytes for an invalid text, instead of an error.
+    """Converts printed texts of a set of ``HALVES`` to what ``built_in`` makes of the stored ones; with ``digits`` an
+    invalid text to the hexadecimal digits of the stored bytes, instead of an error.
     """
     codec = HALVES[charset]
 

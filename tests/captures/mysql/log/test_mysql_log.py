@@ -91,6 +91,10 @@ class OneTable(CapturedTables):
         assert columns == COLUMNS
         return BOUND, None
 
+    @property
+    def identified(self) -> bool:
+        return False
+
     def identities(self, binding: int) -> ColumnIdentities:
         return ColumnIdentities()
 
