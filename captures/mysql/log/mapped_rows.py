@@ -16,7 +16,7 @@ from tidemark.captures.mysql.log.events import WITHOUT_TABLE, row_event
 from tidemark.captures.mysql.log.logged_tables import LoggedTables
 from tidemark.captures.mysql.log.open_transaction import MappedRows, OpenTransaction
 from tidemark.captures.mysql.rows.partial_rows import LacksKey
-from tidemark.captures.mysql.rows.row_sink import Sink
+from tidemark.captures.mysql.rows.row_loops import Sink
 from tidemark.captures.mysql.tables.logged_table import LoggedTable
 from tidemark.captures.mysql.terms.event_bytes import ByteText
 from tidemark.captures.tables.bad_values import BadValues

@@ -12,7 +12,7 @@ from tidemark.backfill.keys import TouchedKeys
 from tidemark.captures.contract.log import LogBatch, Transaction
 from tidemark.captures.contract.table_events import BadValuesCounted, RowsAffected
 from tidemark.captures.mysql.log.events import Gtid
-from tidemark.captures.mysql.rows.row_sink import Sink
+from tidemark.captures.mysql.rows.row_loops import Sink
 from tidemark.captures.mysql.statements.tokens import Name
 from tidemark.captures.mysql.tables.logged_table import LoggedTable
 from tidemark.captures.mysql.tables.table_changes import ROLLED_BACK, UNKNOWN_ROWS

@@ -16,8 +16,8 @@ from typing import Any
 
 from tidemark.captures.mysql.terms.columns import Column, quoted_name
 from tidemark.captures.mysql.values import json_values
-from tidemark.captures.mysql.values.calendar_days import CALENDAR
 from tidemark.captures.mysql.values.charsets import HALVES, joined_halves
+from tidemark.captures.mysql.values.json_values import CALENDAR
 from tidemark.captures.mysql.values.types import Form, KeyForm, column_conversion, form, key_form, key_text
 from tidemark.captures.rows.captured_line import END
 from tidemark.captures.rows.source_literals import generated, literal, quoted

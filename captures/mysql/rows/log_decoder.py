@@ -9,12 +9,22 @@ from functools import cached_property
 
 from tidemark.captures.mysql.rows.partial_rows import PartialRows, RepairedImage, RepairedRows
 from tidemark.captures.mysql.rows.row_images import MISFITS, DecodedTable, Image
-from tidemark.captures.mysql.rows.row_loops import Gather, rows_cells, rows_loop, updates_cells, updates_loop
-from tidemark.captures.mysql.rows.row_sink import Sink, Write, WriteRow, next_place, one_by_one
+from tidemark.captures.mysql.rows.row_loops import (
+    Gather,
+    Sink,
+    Write,
+    WriteRow,
+    next_place,
+    one_by_one,
+    rows_cells,
+    rows_loop,
+    updates_cells,
+    updates_loop,
+)
 from tidemark.captures.mysql.terms.event_bytes import ByteText, lenenc
 from tidemark.captures.rows.captured_line import END, opening
 from tidemark.captures.rows.cells import Cell
-from tidemark.captures.tables.bad_values import ROW_LIMIT, BadValues, Repairs, unfit_for
+from tidemark.captures.tables.bad_values import ROW_LIMIT, Repairs
 from tidemark.protocol.errors import SourceError
 
 INSERT, UPDATE, DELETE, PARTIAL_UPDATE = "insert", "update", "delete", "partial update"
@@ -70,10 +80,9 @@ class RowDecoder:
             known = self._known[head] = self._writer(*head)
         write, images = known
         documents: list[str] = []
-        first = row
         place: int | None
         try:
-            place, row = write(data, text, rows, end, source, row, documents, sink)
+            place, after = write(data, text, rows, end, source, row, documents, sink)
         except MISFITS:
             place = None
         else:
@@ -82,9 +91,19 @@ class RowDecoder:
         # Outside of the handler: the error may hold values, and must not become the context of another one.
         if place is None or (end - rows > ROW_LIMIT // _GROWTH and max(map(len, documents)) > ROW_LIMIT):
             documents.clear()
-            row = self._repaired(kind, data, text, rows, end, source, first, documents, sink, images)
+            repaired = self._repaired(kind, images)
+            write = one_by_one(self._partial(repaired)[kind])
+            try:
+                place, after = write(data, text, rows, end, source, row, documents, sink)
+                if place != end:
+                    raise self._unfitting()
+                self.repairs.check(repaired.bad_key)
+            except MISFITS:
+                raise self._unfitting() from None
+            finally:
+                self.repairs.forget()
         sink.lines.append("".join(documents).encode("latin-1"))
-        return row
+        return after
 
     @cached_property
     def cells(self) -> tuple[Cell, ...] | None:
@@ -109,51 +128,19 @@ class RowDecoder:
                 self._gathers[head] = updates_cells(*images)
         return self._gathers[head], rows
 
-    def _repaired(
-        self,
-        kind: str,
-        data: bytes,
-        text: ByteText,
-        at: int,
-        end: int,
-        source: tuple[str, str],
-        row: int,
-        documents: list[str],
-        sink: Sink,
-        images: Sequence[Image],
-    ) -> int:
-        """Decodes rows with values that a document cannot represent. Raises as ``decode``."""
-        repairs = self.repairs
-        last = len(images) - 1
-        rows = RepairedRows(
-            self._table,
-            self._name,
-            self._opening,
-            [
-                RepairedImage(
-                    self._table,
-                    image.places,
-                    repairs,
-                    raw_json=kind == PARTIAL_UPDATE,
-                    marked=number == last and kind != DELETE,
-                )
-                for number, image in enumerate(images)
-            ],
-            repairs,
-        )
-        try:
-            write = one_by_one(self._partial(rows)[kind])
-            try:
-                at, row = write(data, text, at, end, source, row, documents, sink)
-            except MISFITS as error:
-                place = next((p for image in images if (p := image.column_of(error)) is not None), None)
-                raise self._misfit(place) from None
-            if at != end:
-                raise self._unfitting()
-            repairs.check(rows.bad_key)
-        finally:
-            repairs.forget()
-        return row
+    def _repaired(self, kind: str, images: Sequence[Image]) -> RepairedRows:
+        """Writes rows with values that a document cannot represent."""
+        repaired = [
+            RepairedImage(
+                self._table,
+                image.places,
+                self.repairs,
+                raw_json=kind == PARTIAL_UPDATE,
+                marked=number == len(images) and kind != DELETE,
+            )
+            for number, image in enumerate(images, 1)
+        ]
+        return RepairedRows(self._table, self._name, self._opening, repaired, self.repairs)
 
     @staticmethod
     def _partial(rows: PartialRows) -> dict[str, WriteRow]:
@@ -192,13 +179,6 @@ class RowDecoder:
 
     def _complete(self, image: Image) -> bool:
         return len(image.places) == len(self._table.logged) or set(self._table.emitted) <= set(image.places)
-
-    def _misfit(self, place: int | None) -> SourceError:
-        """The error for a value that could not be decoded: it names the column, never the value."""
-        column = None if place is None else self._table.columns[place]
-        if column is None:
-            return self._unfitting()
-        return BadValues(self._name, {column.name: unfit_for(column.data_type)})
 
     def _unfitting(self) -> SourceError:
         return SourceError("TM-MY-030", f"{self._name}: rows in the log do not have the table's columns")

@@ -26,10 +26,10 @@ from tidemark.captures.mysql.values.binary_values import (
     decimal_bytes,
     fraction_bytes,
 )
-from tidemark.captures.mysql.values.calendar_days import CALENDAR
 from tidemark.captures.mysql.values.charsets import RecodeOf
 from tidemark.captures.mysql.values.json_binary import json_text
 from tidemark.captures.mysql.values.json_values import (
+    CALENDAR,
     LINE_BREAKS,
     double_of,
     moment,

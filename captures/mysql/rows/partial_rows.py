@@ -9,7 +9,7 @@ from functools import cached_property
 
 from tidemark.backfill.keys import Key
 from tidemark.captures.mysql.rows.row_images import RAW, DecodedTable, Image, ReadParts
-from tidemark.captures.mysql.rows.row_sink import Sink, next_place
+from tidemark.captures.mysql.rows.row_loops import Sink, next_place
 from tidemark.captures.mysql.rows.table_map import JSON
 from tidemark.captures.mysql.terms.event_bytes import ByteText, lenenc
 from tidemark.captures.mysql.values.charsets import Recode
@@ -32,7 +32,7 @@ class LacksKey(SourceError):
 
 
 class PartialRows:
-    """Writes such rows, each by the method for its event: see ``tidemark.captures.mysql.rows.row_sink.WriteRow``.
+    """Writes such rows, each by the method for its event: see ``tidemark.captures.mysql.rows.row_loops.WriteRow``.
 
     Args:
         opening: Captured lines up to their ``source``, by ``op``.

@@ -16,7 +16,6 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from types import CodeType
 from typing import Any
 
 import msgspec
@@ -82,10 +81,6 @@ class DecodedTable:
         return f",{string(column.name_text)}:"
 
 
-About = dict[CodeType, list[int | None]]
-"""Which column each line of generated functions is about."""
-
-
 class Generated:
     """A function that is being generated."""
 
@@ -93,45 +88,41 @@ class Generated:
         self.table = table
         self.names: dict[str, object] = {}
         self._lines: list[str] = []
-        self._about: list[int | None] = []
 
-    def add(self, line: str, place: int | None = None) -> None:
-        self._lines.append(line)
-        self._about.append(place)
+    def add(self, *lines: str) -> None:
+        self._lines += lines
 
-    def unpack(self, indent: str, readers: Sequence[tuple[int, ValueReader]]) -> None:
+    def unpack(self, indent: str, readers: Sequence[ValueReader]) -> None:
         """Unpacks columns that stand one after the other: the little-endian ones together, then the big-endian."""
         for big, order in ((False, "<"), (True, ">")):
-            codes, variables, first = "", [], None
-            for place, reader in readers:
+            codes, variables = "", []
+            for reader in readers:
                 if reader.variables and reader.big == big:
                     codes += reader.codes
                     variables += reader.variables
-                    first = place if first is None else first
                 else:
                     codes += f"{reader.size}x"
             if variables:
                 codes = re.sub(r"(?:\d+x)+", lambda pads: f"{sum(map(int, pads[0].split('x')[:-1]))}x", codes)
                 name = f"{'BIG' if big else 'LITTLE'}_{codes}"
                 self.names[name] = struct.Struct(order + codes).unpack_from
-                self.add(f"{indent}{', '.join(variables)}, = {name}(data, at)", first)
-        size = sum(reader.size for _, reader in readers)
+                self.add(f"{indent}{', '.join(variables)}, = {name}(data, at)")
+        size = sum(reader.size for reader in readers)
         if size:
             self.add(f"{indent}at += {size}")
 
-    def slice(self, indent: str, place: int, reader: ValueReader) -> None:
+    def slice(self, indent: str, reader: ValueReader) -> None:
         """Takes the bytes of a column of any length, after their number."""
         n = reader.variables[0]
         if len(reader.variables) > 1:  # a length of three bytes
-            self.add(f"{indent}{n} += {n}_high << 16", place)
+            self.add(f"{indent}{n} += {n}_high << 16")
         if reader.used:
-            self.add(f"{indent}v{n[1:]} = {reader.variable}[at:at + {n}]", place)
-        self.add(f"{indent}at += {n}", place)
+            self.add(f"{indent}v{n[1:]} = {reader.variable}[at:at + {n}]")
+        self.add(f"{indent}at += {n}")
 
-    def compile(self, name: str, about: About) -> Callable[..., Any]:
+    def compile(self, name: str) -> Callable[..., Any]:
         """The function."""
         function: Callable[..., Any] = generated(name, self._lines, {**NAMES, **self.names})[name]
-        about[function.__code__] = self._about
         return function
 
 
@@ -142,7 +133,6 @@ class Image:
         raw_json: ``parts`` gives values of MySQL's JSON columns as ``RAW`` and their bytes, not as members.
 
     Attributes:
-        about: For ``column_of``; other functions that read these images are noted here, too.
 
     Raises:
         LookupError: A column's type or character set is not known.
@@ -151,7 +141,6 @@ class Image:
     def __init__(self, table: DecodedTable, places: Sequence[int], *, raw_json: bool = False) -> None:
         self.table = table
         self.places = tuple(places)
-        self.about: About = {}
         self.has_key = set(table.key) <= set(places)
         self.readers = self.readers_of("")
         self._raw_json = raw_json
@@ -176,7 +165,7 @@ class Image:
         """Reads images that have the key."""
         function = self._general("read", raw_json=False)
         function.add(f"    return {self._members_and_key(function)}, at")
-        return function.compile("read", self.about)
+        return function.compile("read")
 
     @cached_property
     def parts(self) -> ReadParts:
@@ -188,7 +177,7 @@ class Image:
         )
         keys = ", ".join(f"k{place}" if place in self.readers else "None" for place in self.table.key)
         function.add(f"    return [{members}], [{keys}], at")
-        return function.compile("parts", self.about)
+        return function.compile("parts")
 
     @cached_property
     def cells(self) -> ReadCells:
@@ -199,14 +188,14 @@ class Image:
             function.add(f"    if nulls & {key}:")
             function.add("        raise ValueError('a key column without a value')")
         function.add(f"    return ({self._all_cells()}), at")
-        return function.compile("cells", self.about)
+        return function.compile("cells")
 
     @cached_property
     def whole(self) -> ReadWhole:
         """The same, and their members and keys."""
         function = self._general("whole", raw_json=False, cells=True)
         function.add(f"    return ({self._all_cells()}), {self._members_and_key(function)}, at")
-        return function.compile("whole", self.about)
+        return function.compile("whole")
 
     def _all_cells(self) -> str:
         """Source of the cells."""
@@ -240,16 +229,6 @@ class Image:
         """Bytes of the bitmap of NULLs."""
         return (len(self.places) + 7) // 8
 
-    def column_of(self, error: BaseException) -> int | None:
-        """The place of the column that a generated function was at when it raised."""
-        traceback = error.__traceback__
-        while traceback is not None:
-            about = self.about.get(traceback.tb_frame.f_code)
-            if about is not None:
-                return about[traceback.tb_lineno - 1]
-            traceback = traceback.tb_next
-        return None
-
     def _general(self, name: str, *, raw_json: bool, members: bool = True, cells: bool = False) -> Generated:
         """A function that reads any image, column by column, without its end. ``a3`` is the cell of column 3."""
         function, table = Generated(self.table), self.table
@@ -266,25 +245,25 @@ class Image:
                 absent.append(f"a{place} = None")
             if in_key and members:
                 absent.append(f"k{place} = None")
-            function.add(f"    if nulls & {1 << bit}:", place)
-            function.add(f"        {'; '.join(absent) or 'pass'}", place)
-            function.add("    else:", place)
+            function.add(f"    if nulls & {1 << bit}:")
+            function.add(f"        {'; '.join(absent) or 'pass'}")
+            function.add("    else:")
             indent = "        "
-            function.unpack(indent, [(place, reader)])
+            function.unpack(indent, [reader])
             if reader.variable:
-                function.slice(indent, place, reader)
+                function.slice(indent, reader)
             for line in reader.prepare if members or not reader.raw else ():
-                function.add(indent + line, place)
+                function.add(indent + line)
             if in_document and cells:
-                function.add(f"{indent}a{place} = {reader.expression}", place)
+                function.add(f"{indent}a{place} = {reader.expression}")
             if not members:
                 continue
             if in_document and raw_json and table.logged[place].type == JSON:
-                function.add(f"{indent}m{place} = f\"{literal(RAW)}{{v{place}.decode('latin-1')}}\"", place)
+                function.add(f"{indent}m{place} = f\"{literal(RAW)}{{v{place}.decode('latin-1')}}\"")
             elif in_document:
                 label = literal(table.label(place) + reader.mark)
                 closing = literal(reader.mark)
-                function.add(f'{indent}m{place} = f"{label}{reader.json}{closing}"', place)
+                function.add(f'{indent}m{place} = f"{label}{reader.json}{closing}"')
             if in_key:
-                function.add(f'{indent}k{place} = f"{reader.key}"', place)
+                function.add(f'{indent}k{place} = f"{reader.key}"')
         return function

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from tidemark.backfill.keys import Key, TouchedKeys
 from tidemark.captures.mysql.rows.row_images import Cells, Generated, Image
-from tidemark.captures.mysql.rows.row_sink import Write, WriteRow
 from tidemark.captures.mysql.rows.value_reader import ValueReader
 from tidemark.captures.mysql.terms.event_bytes import ByteText
 from tidemark.captures.rows.captured_line import END
@@ -60,7 +60,7 @@ def rows_loop(image: Image, opening: str) -> Write:
     function.add("        else:")
     indent = " " * 12
     loop = _Loop(function, image)
-    loop.values(indent, image.readers, lambda place, reader: loop.prepare(indent, place, reader))
+    loop.values(indent, image.readers, lambda _, reader: loop.prepare(indent, reader))
     function.add(f'{indent}documents.append(f"{{head}}{{row}}{{tail}}"')
     loop.members(indent, image.readers, "", ",")
     function.add(f'{indent}f"{literal(END)}")')
@@ -68,7 +68,7 @@ def rows_loop(image: Image, opening: str) -> Write:
     function.add(f"{indent}    touched.add(f\"{loop.key()}\".encode('latin-1'), False)")
     function.add("        row += 1")
     function.add("    return at, row")
-    return function.compile("rows", image.about)
+    return function.compile("rows")
 
 
 def rows_cells(image: Image) -> Gather:
@@ -84,10 +84,10 @@ def rows_cells(image: Image) -> Gather:
     function.add("            add(row)")
     function.add("        else:")
     indent = " " * 12
-    loop.values(indent, image.readers, lambda place, reader: loop.prepare(indent, place, reader))
+    loop.values(indent, image.readers, lambda _, reader: loop.prepare(indent, reader))
     loop.row(indent, image.readers)
     function.add("    return at")
-    return function.compile("rows", image.about)
+    return function.compile("rows")
 
 
 def updates_loop(image: Image, opening: str, other: WriteRow) -> Write | None:
@@ -114,7 +114,7 @@ def updates_loop(image: Image, opening: str, other: WriteRow) -> Write | None:
     function.add("        row += 2 if sink.split else 1")
     function.add("        sink.split = False")
     function.add("    return at, row")
-    return function.compile("updates", image.about)
+    return function.compile("updates")
 
 
 def updates_cells(before: Image, after: Image) -> Gather:
@@ -134,13 +134,13 @@ def updates_cells(before: Image, after: Image) -> Gather:
         gathered.rows.append(new)
         return at
 
-    def one_by_one(data: bytes, text: ByteText, at: int, end: int, gathered: Gathered) -> int:
+    def each(data: bytes, text: ByteText, at: int, end: int, gathered: Gathered) -> int:
         while at < end:
             at = other(data, text, at, gathered)
         return at
 
     if before is not after or not _is_worth_it(before):
-        return one_by_one
+        return each
     image, function = before, Generated(before.table)
     function.names.update(other=other)
     loop = _Loop(function, image, cells=True)
@@ -154,7 +154,7 @@ def updates_cells(before: Image, after: Image) -> Gather:
     function.add(f"{indent}continue")
     function.add("        at = other(data, text, start, gathered)")
     function.add("    return at")
-    return function.compile("updates", image.about)
+    return function.compile("updates")
 
 
 NEW = "_new"
@@ -188,13 +188,12 @@ class _Loop:
         function.add(f"                if {self._same_key()}:")
         return " " * 20, after
 
-    def prepare(self, indent: str, place: int, reader: ValueReader) -> None:
+    def prepare(self, indent: str, reader: ValueReader) -> None:
         if not (self._cells and reader.raw):
-            self._all(indent, place, reader.prepare)
+            self._all(indent, reader.prepare)
 
-    def _all(self, indent: str, place: int, lines: list[str]) -> None:
-        for line in lines:
-            self._function.add(indent + line, place)
+    def _all(self, indent: str, lines: list[str]) -> None:
+        self._function.add(*(indent + line for line in lines))
 
     def values(self, indent: str, readers: dict[int, ValueReader], settle: Callable[[int, ValueReader], None]) -> None:
         """Reads an image without NULLs: columns of fixed size are unpacked together, and settled."""
@@ -205,12 +204,12 @@ class _Loop:
             function.names.update(reader.names)
             run.append((place, reader))
             if reader.variable:
-                function.unpack(indent, run)
-                function.slice(indent, place, reader)
+                function.unpack(indent, [read for _, read in run])
+                function.slice(indent, reader)
                 for read in run:
                     settle(*read)
                 run = []
-        function.unpack(indent, run)
+        function.unpack(indent, [read for _, read in run])
         for read in run:
             settle(*read)
 
@@ -218,28 +217,28 @@ class _Loop:
         """Before an update: keeps the text of a value that is likely to come again."""
         indent = " " * 12
         if reader.costly and reader.variable and reader.prepare:
-            self._function.add(f"{indent}s{place} = v{place}", place)
-        self._all(indent, place, reader.prepare)
+            self._function.add(f"{indent}s{place} = v{place}")
+        self._all(indent, reader.prepare)
         if reader.costly and self._image.table.columns[place] is not None:
-            self._function.add(f'{indent}j{place} = f"{reader.json}"', place)
+            self._function.add(f'{indent}j{place} = f"{reader.json}"')
 
     def _keep_new(self, place: int, reader: ValueReader) -> None:
         """After it: takes that text when the value is the same."""
         indent, function = " " * 16, self._function
         if not reader.costly:
-            self.prepare(indent, place, reader)
+            self.prepare(indent, reader)
             return
         same = self._same(indent, place, reader)
         as_unpacked = self._cells and (reader.raw or (reader.cell and not reader.prepare))
         if self._image.table.columns[place] is None or as_unpacked:
             return
         kept = "v" if self._cells and reader.cell else "j"
-        function.add(f"{indent}if {same}:", place)
-        function.add(f"{indent}    {kept}{place}{NEW} = {kept}{place}", place)
-        function.add(f"{indent}else:", place)
-        self._all(indent + "    ", place, reader.prepare)
+        function.add(f"{indent}if {same}:")
+        function.add(f"{indent}    {kept}{place}{NEW} = {kept}{place}")
+        function.add(f"{indent}else:")
+        self._all(indent + "    ", reader.prepare)
         if kept == "j":
-            function.add(f'{indent}    j{place}{NEW} = f"{reader.json}"', place)
+            function.add(f'{indent}    j{place}{NEW} = f"{reader.json}"')
 
     def _same(self, indent: str, place: int, reader: ValueReader) -> str:
         """Source of whether a costly value is the same after an update."""
@@ -252,7 +251,7 @@ class _Loop:
                 same += f" and v{place}{NEW}"  # two zeros are equal and have two texts
         if place not in self._image.table.key:
             return same
-        self._function.add(f"{indent}same{place} = {same}", place)
+        self._function.add(f"{indent}same{place} = {same}")
         return f"same{place}"
 
     def _same_key(self) -> str:
@@ -277,7 +276,7 @@ class _Loop:
                 continue
             before += comma + table.label(place)[1:] + reader.mark
             json = f"{{j{place}{kept}}}" if kept is not None and reader.costly else reader.json
-            function.add(f'{indent}    f"{literal(before)}{json}"', place)
+            function.add(f'{indent}    f"{literal(before)}{json}"')
             before, comma = reader.mark, ","
         if before:
             function.add(f'{indent}    f"{literal(before)}"')
@@ -298,5 +297,69 @@ class _Loop:
                 cell = f"j{place}{NEW}"
             else:
                 cell = reader.expression
-            self._function.add(f"{indent}    {cell},", place)
+            self._function.add(f"{indent}    {cell},")
         self._function.add(f"{indent}))")
+
+
+@dataclass(slots=True)
+class Sink:
+    """The destination of an event's lines and keys.
+
+    Attributes:
+        lines: Captured lines, those of one event in one piece.
+        touched: Takes the keys that the event touched; None if they are not recorded.
+        incomplete: If keys are not recorded, takes those that rows got without all of their columns.
+        split: The latest row became two events, with the numbers of two rows.
+    """
+
+    lines: list[bytes]
+    touched: TouchedKeys | None
+    incomplete: list[Key]
+    split: bool = False
+
+
+Write = Callable[[bytes, ByteText, int, int, tuple[str, str], int, list[str], Sink], tuple[int, int]]
+"""Writes the rows between two places of an event.
+
+Takes the event's ``data`` and ``text``, begin and end; the JSON of ``_meta.source`` before and after the number of a
+row; the first row's number; where lines go, and the sink for keys. Returns where it ended, and the number of the row
+after the last.
+"""
+
+WriteRow = Callable[[bytes, ByteText, int, str, list[str], Sink], int]
+"""Writes one row, or the two images of one update.
+
+Takes the event's ``data`` and ``text``, where the row begins, the JSON of ``_meta.source``, where lines go, and the
+sink for keys. Returns where the row ends.
+"""
+
+
+def next_place(place: str) -> str:
+    """``_meta.source`` with the number of the next row, from its beginning to any place behind the cursor."""
+    head, mark, rest = place.partition('"cursor":"')
+    cursor, quote, tail = rest.partition('"')
+    position, colon, row = cursor.rpartition(":")
+    return f"{head}{mark}{position}{colon}{int(row) + 1}{quote}{tail}"
+
+
+def one_by_one(write: WriteRow) -> Write:
+    """Writes an event's rows by a function for each."""
+
+    def rows(
+        data: bytes,
+        text: ByteText,
+        at: int,
+        end: int,
+        source: tuple[str, str],
+        row: int,
+        documents: list[str],
+        sink: Sink,
+    ) -> tuple[int, int]:
+        before, after = source
+        while at < end:
+            at = write(data, text, at, f"{before}{row}{after}", documents, sink)
+            row += 2 if sink.split else 1
+            sink.split = False
+        return at, row
+
+    return rows

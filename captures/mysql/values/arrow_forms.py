@@ -18,9 +18,8 @@ from msgspec import Raw
 
 from tidemark.captures.mysql.terms.columns import Column
 from tidemark.captures.mysql.values import json_values
-from tidemark.captures.mysql.values.calendar_days import CALENDAR
 from tidemark.captures.mysql.values.charsets import HALVES
-from tidemark.captures.mysql.values.json_values import Convert
+from tidemark.captures.mysql.values.json_values import CALENDAR, Convert
 from tidemark.captures.mysql.values.types import TEMPORAL, Form, KeyForm, form, key_text
 from tidemark.captures.tables.bad_values import SHORT_JSON
 

@@ -11,7 +11,7 @@ from datetime import date
 from functools import partial
 from socket import AF_INET, AF_INET6, inet_ntop
 
-from tidemark.captures.mysql.values.calendar_days import Remembered, check_day
+from tidemark.captures.mysql.values.json_values import Remembered, check_day
 
 _DIGIT_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 """Bytes for so many decimal digits."""

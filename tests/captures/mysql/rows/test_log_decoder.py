@@ -16,7 +16,7 @@ from tidemark.backfill.keys import TouchedKeys
 from tidemark.captures.mysql.rows import table_map
 from tidemark.captures.mysql.rows.log_decoder import DELETE, INSERT, PARTIAL_UPDATE, UPDATE, RowDecoder
 from tidemark.captures.mysql.rows.row_images import DecodedTable
-from tidemark.captures.mysql.rows.row_sink import Sink
+from tidemark.captures.mysql.rows.row_loops import Sink
 from tidemark.captures.mysql.rows.table_map import LoggedColumn
 from tidemark.captures.mysql.terms.columns import Column
 from tidemark.captures.mysql.values.binary_values import decimal_bytes, decimal_reader, time_text

@@ -13,8 +13,7 @@ from tidemark.backfill.keys import TouchedKeys
 from tidemark.captures.mysql.rows import table_map
 from tidemark.captures.mysql.rows.log_decoder import INSERT, UPDATE, RowDecoder
 from tidemark.captures.mysql.rows.row_images import DecodedTable, Image
-from tidemark.captures.mysql.rows.row_loops import updates_loop
-from tidemark.captures.mysql.rows.row_sink import Sink
+from tidemark.captures.mysql.rows.row_loops import Sink, updates_loop
 from tidemark.captures.mysql.rows.table_map import LoggedColumn
 from tidemark.captures.mysql.terms.columns import Column
 

@@ -22,7 +22,7 @@ from tidemark.captures.mysql.rows.chunk_decoder import RepairedRows, compile_chu
 from tidemark.captures.mysql.rows.log_decoder import DELETE, INSERT, UPDATE, RowDecoder
 from tidemark.captures.mysql.rows.partial_rows import RepairedImage
 from tidemark.captures.mysql.rows.row_images import DecodedTable
-from tidemark.captures.mysql.rows.row_sink import Sink
+from tidemark.captures.mysql.rows.row_loops import Sink
 from tidemark.captures.mysql.rows.table_map import LoggedColumn
 from tidemark.captures.mysql.terms.columns import Column
 from tidemark.captures.tables.bad_values import BadValues, Repairs
