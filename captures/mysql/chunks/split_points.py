@@ -91,11 +91,8 @@ class _Keys:
         self._target = target
         self._decode: ChunkDecoder = compile_chunk_decoder(target.key, target.key_names, table=target.name)
 
-    def least(self, after: Key | None, until: Key | None) -> Key | None:
-        return self._first(self._target.end(after, until, last=False))
-
-    def greatest(self, after: Key | None, until: Key | None) -> Key | None:
-        return self._first(self._target.end(after, until, last=True))
+    def end(self, after: Key | None, until: Key | None, *, last: bool) -> Key | None:
+        return self._first(self._target.end(after, until, last=last))
 
     def rows(self, after: Key | None, until: Key | None) -> int:
         with self._session.connection.cursor(pymysql.cursors.DictCursor) as cursor:
@@ -127,7 +124,7 @@ def _cut(
     keys: _Keys, after: Key | None, until: Key | None, wanted: int, deadline: float, clock: Callable[[], float]
 ) -> Iterator[list[_Piece]]:
     """More and more pieces of a range, in order: each step cuts the largest."""
-    least, greatest = keys.least(after, until), keys.greatest(after, until)
+    least, greatest = (keys.end(after, until, last=last) for last in (False, True))
     if least is None or greatest is None:
         return
     pieces = [_Piece(after, until, least, greatest, keys.rows(after, until))]
@@ -148,7 +145,7 @@ def _halves(keys: _Keys, piece: _Piece) -> Sequence[_Piece]:
         if bound in tried:
             continue
         tried.add(bound)
-        behind, before = keys.least(bound, piece.until), keys.greatest(piece.after, bound)
+        behind, before = keys.end(bound, piece.until, last=False), keys.end(piece.after, bound, last=True)
         if behind is None or before is None:
             continue
         halves = (

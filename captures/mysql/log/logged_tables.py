@@ -95,7 +95,7 @@ class LoggedTables:
         """Reads tables again that differ from what the log says, after all of it was read up to ``position``: the log
         lacks what a session with ``sql_log_bin = 0`` did.
         """
-        for bound in self.tables.doubted():
+        for bound in self.tables.doubted(position):
             self.forget()
             self.read_again(bound, batch)
             self._unlogged.suspect(bound.binding)

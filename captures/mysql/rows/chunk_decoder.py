@@ -12,6 +12,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from tidemark.captures.mysql.terms.columns import Column, quoted_name
@@ -42,24 +43,25 @@ _NUMBER = '{number:07}"}}'
 NULL = 251
 """A length that is none: the value is NULL. A greater one says how many bytes the length takes."""
 
-# The inside of an f-string in single quotes that makes the JSON of the text in a variable. Other forms call a function.
-_INLINE: dict[Form, str] = {
-    Form.INTEGER: "{%s}",
-    **dict.fromkeys((Form.DECIMAL, Form.TIME), '"{%s}"'),
-    Form.STRING: "{string(%s)}",
-    Form.DATE: '"{CALENDAR[%s]}"',
-    Form.DATETIME: json_values.quoted(json_values.moment("{CALENDAR[%s[:10]]}", "{%s[11:]}", utc=False)),
-    Form.TIMESTAMP: json_values.quoted(json_values.moment("{CALENDAR[%s[:10]]}", "{%s[11:]}", utc=True)),
-}
 
-# The same where the column is text.
-_INLINE_TEXT: dict[Form, str] = {
-    **_INLINE,
-    Form.DATE: '"{%s}"',
-    Form.DATETIME: json_values.quoted(json_values.moment("{%s[:10]}", "{%s[11:]}", utc=False)),
-    Form.TIMESTAMP: json_values.quoted(json_values.moment("{%s[:10]}", "{%s[11:]}", utc=True)),
-    Form.JSON: "{string(%s)}",
-}
+def _inline(day: str, first: str) -> dict[Form, str]:
+    """The inside of f-strings in single quotes that make the JSON of the text in a variable, ``%s``. Other forms call a
+    function. ``day`` makes a day of the text, and ``first`` of its first ten characters.
+    """
+    moment = partial(json_values.moment, f"{{{first}}}", "{%s[11:]}")
+    return {
+        Form.INTEGER: "{%s}",
+        **dict.fromkeys((Form.DECIMAL, Form.TIME), '"{%s}"'),
+        Form.STRING: "{string(%s)}",
+        Form.DATE: f'"{{{day}}}"',
+        Form.DATETIME: json_values.quoted(moment(utc=False)),
+        Form.TIMESTAMP: json_values.quoted(moment(utc=True)),
+    }
+
+
+_INLINE = _inline("CALENDAR[%s]", "CALENDAR[%s[:10]]")
+_INLINE_TEXT = _inline("%s", "%s[:10]") | {Form.JSON: "{string(%s)}"}
+"""The same where the column is text."""
 
 SHORT = {Form.INTEGER, Form.BOOLEAN, Form.DATE, Form.DATETIME, Form.TIMESTAMP, Form.TIME, Form.DECIMAL}
 """Texts of these forms have fewer than 251 bytes, so their length takes one byte."""

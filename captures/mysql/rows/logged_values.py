@@ -113,7 +113,8 @@ def value_reader(
     reader = _skipped(logged, place)
     described = column or key
     if described is None:
-        reader.codes, reader.variables = _without_variables(reader)
+        if not reader.variable:
+            reader.codes, reader.variables = f"{reader.size}x", []
         reader.used = False
         return reader
     wanted = form(described, tinyint1_as_bool=tinyint1_as_bool)
@@ -129,14 +130,9 @@ def value_reader(
         kind = key_form(key)
         if kind is None:
             raise LookupError("a type that no key has")
-        reader.key = _key(reader, kind, wanted, place)
+        text = "{%s}" if wanted is Form.BOOLEAN else _KEYS.get(kind)
+        reader.key = reader.key or reader.json if text is None else text % f"v{place}"
     return reader
-
-
-def _without_variables(reader: ValueReader) -> tuple[str, list[str]]:
-    if reader.variable:
-        return reader.codes, reader.variables
-    return f"{reader.size}x", []
 
 
 def _skipped(logged: LoggedColumn, place: str) -> ValueReader:
@@ -190,21 +186,12 @@ def _bytes(logged: LoggedColumn) -> int:
             raise LookupError(f"type {logged.type}")
 
 
-def _key(reader: ValueReader, kind: KeyForm, wanted: Form, place: str) -> str:
-    v = f"v{place}"
-    match kind:
-        case KeyForm.TEXT:
-            return f"{{key_text({v})}}"
-        case KeyForm.HEX:
-            return f"{{{v}.encode('latin-1').hex()}}"
-        case KeyForm.REAL:
-            return f"{{{v}!r}}"
-        case KeyForm.NUMBER:
-            return f"{{{v}}}"
-        case _:
-            if wanted is Form.BOOLEAN:
-                return f"{{{v}}}"
-            return reader.key or reader.json
+_KEYS = {
+    KeyForm.TEXT: "{key_text(%s)}",
+    KeyForm.HEX: "{%s.encode('latin-1').hex()}",
+    KeyForm.REAL: "{%s!r}",
+    KeyForm.NUMBER: "{%s}",
+}
 
 
 @dataclass(slots=True)

@@ -26,6 +26,9 @@ _PARTIAL_JSON = 1
 Members = list[str | None]
 """Of each column, the member of an object, with a comma in front."""
 
+_Read = tuple[Members, Members]
+"""Members, and the texts of the key's columns."""
+
 
 class LacksKey(SourceError):
     """``TM-MY-047``: an event does not identify its row."""
@@ -60,7 +63,7 @@ class PartialRows:
     def update(self, data: bytes, text: ByteText, at: int, place: str, documents: list[str], sink: Sink) -> int:
         old, old_parts, at = self._before.parts(data, text, at)
         new, new_parts, at = self._after.parts(data, text, at)
-        self._update(old, old_parts, new, new_parts, place, documents, sink)
+        self._update((old, old_parts), (new, new_parts), place, documents, sink)
         return at
 
     def json_update(self, data: bytes, text: ByteText, at: int, place: str, documents: list[str], sink: Sink) -> int:
@@ -72,7 +75,7 @@ class PartialRows:
             at += (len(self._json) + 7) // 8
         new, new_parts, at = self._after.parts(data, text, at)
         known = self._print_json(old, new, changed)
-        self._update(old, old_parts, new, new_parts, place, documents, sink, all_known=known)
+        self._update((old, old_parts), (new, new_parts), place, documents, sink, all_known=known)
         return at
 
     def _print_json(self, old: Members, new: Members, changed: set[int]) -> bool:
@@ -104,18 +107,10 @@ class PartialRows:
         return string(text) if column is not None and column.on_bad_value == "text" else text
 
     def _update(
-        self,
-        old: Members,
-        old_parts: Members,
-        new: Members,
-        new_parts: Members,
-        place: str,
-        documents: list[str],
-        sink: Sink,
-        *,
-        all_known: bool = True,
+        self, before: _Read, after: _Read, place: str, documents: list[str], sink: Sink, *, all_known: bool = True
     ) -> None:
         """Writes an update. Unless ``all_known``, the log lacks changed values, so the row must be read again."""
+        (old, old_parts), (new, new_parts) = before, after
         old_key = self._key(old_parts)
         key = self._key([now if now is not None else was for was, now in zip(old_parts, new_parts, strict=True)])
         members = [now if now is not None else was for was, now in zip(old, new, strict=True)]

@@ -29,9 +29,7 @@ from tidemark.protocol.messages import Binding, Json, JsonObject
 
 
 class TableLog(Protocol):
-    """The log, as the tables know it. ``position`` is how far it was read."""
-
-    position: int
+    """The log, as the tables know it."""
 
     def leave_out(self, binding: int) -> None:
         """Passes over the rows of a binding from here on."""
@@ -330,9 +328,8 @@ class CapturedTables:
             (table,) = bound_tables(self._session, [bound.resource])
         return None if table is None else table.columns
 
-    def doubted(self) -> list[BoundTable]:
-        """Those in which chunks found other columns, and of which the log has told nothing up to its end."""
-        position = self._until if self._log is None else self._log.position
+    def doubted(self, position: int) -> list[BoundTable]:
+        """Those in which chunks found other columns, and of which the log told nothing up to its end, ``position``."""
         due = sorted(self._doubted.due(position, self.end_of_log))
         return [self._bindings[binding] for binding in due if binding not in self._left_out]
 

@@ -110,7 +110,7 @@ class OneTable(CapturedTables):
     def columns_now(self, binding: int) -> tuple[Column, ...] | None:
         return COLUMNS
 
-    def doubted(self) -> list[BoundTable]:
+    def doubted(self, position: int) -> list[BoundTable]:
         return []
 
     def end_of_log(self) -> int:
