@@ -204,24 +204,21 @@ class SnapshotScan(TableReader):
             if not request.plan.scan:
                 return self._begun(request, target, started)
             if self._fence is None or self._given != _given(request.plan.cursor):
-                self._end()
+                self.close()
                 return _begin_again(request, started)
             return self._next(request, self._fence, started)
         except (pymysql.Error, OSError) as error:
-            self._end()
+            self.close()
             raise query_failure(error, f"reading {target.name} in one snapshot") from None
         except BaseException:
-            self._end()
+            self.close()
             raise
 
     def cancel(self) -> None:
         """See ``tidemark.captures.contract.chunk.ChunkReader``: the end of the process ends the scan."""
 
-    def close(self) -> None:
-        self._end()
-
     def _begun(self, request: ChunkRequest, target: ScanTarget, started: float) -> Chunk:
-        self._end()
+        self.close()
         session = self._session = connect(self._config)
         with asking("preparing a scan in one snapshot"):
             # The log waits meanwhile. MySQL's shortest time is a second.
@@ -253,7 +250,7 @@ class SnapshotScan(TableReader):
             found.add([b""] * len(block), block)
         self._given += len(found)
         if end:
-            self._end()
+            self.close()
         bad = self._bad.copy()
         self._bad.clear()
         return Chunk(
@@ -267,7 +264,7 @@ class SnapshotScan(TableReader):
             bad=bad,
         )
 
-    def _end(self) -> None:
+    def close(self) -> None:
         self._tails = iter(())
         self._fence = None
         if self._session is not None:

@@ -366,7 +366,7 @@ class BinlogLog:
             self._reopen(self._xa.recalled(xid))
             self._commit(timestamp, batch)
         elif one_phase:
-            rows_at = self._xa.commit_in_one_phase(transaction, xid, self._place, batch)
+            rows_at = self._xa.commit(transaction, xid, self._place, batch, one_phase=True)
             self._counted(rows_at, timestamp, batch)
         else:
             self._xa.prepare(transaction, xid)

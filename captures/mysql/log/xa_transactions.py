@@ -113,14 +113,11 @@ class XaTransactions:
         if self.committing is not None:
             self.committing.prepared(xid)
 
-    def commit_in_one_phase(
-        self, transaction: OpenTransaction, xid: str, place: LogPlace, batch: LogBatch
+    def commit(
+        self, transaction: OpenTransaction, xid: str, place: LogPlace, batch: LogBatch, *, one_phase: bool = False
     ) -> LogPosition | None:
-        """XA COMMIT ONE PHASE: the transaction was not prepared. Returns and raises as ``commit``."""
-        return self._count(transaction, xid, self._taken(transaction), place, batch)
-
-    def commit(self, transaction: OpenTransaction, xid: str, place: LogPlace, batch: LogBatch) -> LogPosition | None:
-        """XA COMMIT of a prepared transaction: its rows are written, with the place of this statement.
+        """XA COMMIT: the transaction's rows are written, with the place of this statement; ``one_phase``: it was not
+        prepared.
 
         Returns:
             None when all rows were written; otherwise where the log has them, from where it must be read again.
@@ -129,6 +126,8 @@ class XaTransactions:
             LostPosition: ``TM-MY-053`` the log no longer has the rows.
             SourceError: The server cannot be asked.
         """
+        if one_phase:
+            return self._count(transaction, xid, self._taken(transaction), place, batch)
         transaction.ends = xid
         prepared = self._read_to.prepared.get(xid)
         if prepared is None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any
 
 import pymysql
@@ -159,12 +160,16 @@ def _read(session: Session, asked: _Asked) -> list[Table]:
         if kind == "HASH":
             hashed.setdefault((schema, name), set()).add(index)
     tables = []
-    for schema, name, engine, rows, data, index_bytes, comment in sorted(_ask(session, _TABLES, asked), key=_by_name):
+    for schema, name, engine, rows, data, index_bytes, comment in sorted(
+        _ask(session, _TABLES, asked), key=itemgetter(0, 1)
+    ):
         if engine.upper() in ENGINES_WITHOUT_ROWS:
             continue
         table_columns = columns.get((schema, name), ())
         if session.mariadb and engine.upper() != "MEMORY":
-            table_columns += _hash_columns(len(hashed.get((schema, name), ())))
+            # MariaDB adds a column at the end of a table for each unique index over long values.
+            for number, _ in enumerate(hashed.get((schema, name), ()), 1):
+                table_columns += (Column(f"{HASH_COLUMN}{number}", "bigint", unsigned=True, hidden=True),)
         index, key = _key(table_columns, indexes.get((schema, name), {}))
         tables.append(
             Table(
@@ -184,18 +189,9 @@ def _read(session: Session, asked: _Asked) -> list[Table]:
     return tables
 
 
-def _hash_columns(count: int) -> tuple[Column, ...]:
-    """The columns that MariaDB adds at the end of a table for unique indexes over long values."""
-    return tuple(Column(f"{HASH_COLUMN}{n}", "bigint", unsigned=True, hidden=True) for n in range(1, count + 1))
-
-
 def _in_order(rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """Columns of a table or of an index, which the server numbers. It need not keep an order within a UNION."""
     return sorted(rows, key=lambda row: int(row[-1]))
-
-
-def _by_name(row: tuple[Any, ...]) -> Path:
-    return row[0], row[1]
 
 
 def _ask(session: Session, query: str, asked: _Asked) -> Iterator[tuple[Any, ...]]:
