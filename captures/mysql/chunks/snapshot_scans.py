@@ -83,14 +83,9 @@ class SnapshotScans(KeylessScans[_Scan]):
         self._scans[binding] = _Scan(name, lost=kept is not None)
 
     def begin(self, binding: int, position: LogPosition, committing: Collection[str] = ()) -> Begun:
-        """Opens the table's snapshot, with the log between two transactions at ``position``.
-
-        Args:
-            committing: The xids whose XA COMMIT the log has shown, and that may not be visible yet.
-
-        Raises:
-            SourceError: The server refuses.
-            ConnectorError: The scan's process ended.
+        """Opens the table's snapshot, with the log between two transactions at ``position``; ``committing`` are the
+        xids whose XA COMMIT the log has shown, and that may not be visible yet. Raises SourceError, and ConnectorError
+        if the scan's process ended.
         """
         scan = self._scans[binding]
         if scan.lost:

@@ -71,15 +71,11 @@ def end_position(session: Session) -> LogPosition:
 
 
 def continued(session: Session, config: EndpointConfig, stored: LogPosition, identity: JsonObject) -> LogPosition:
-    """The stored position as one of this server.
+    """The stored position as one of this server, from the ``identity`` of the one to which it belongs, empty if
+    unknown.
 
-    Args:
-        identity: Of the server to which the position belongs; empty if unknown.
-
-    Raises:
-        LostPosition: ``TM-MY-015`` this server has purged events after it, ``TM-MY-016`` this is another server, or
-            another log, that does not continue from it.
-        pymysql.Error: The server refuses, or the connection is lost.
+    Raises pymysql.Error, and LostPosition: ``TM-MY-015`` this server has purged events after it, ``TM-MY-016`` this is
+    another server, or another log, that does not continue from it.
     """
     now = server_identity(session)
     identity = {name: identity[name] for name in now if name in identity}  # It also describes tables.

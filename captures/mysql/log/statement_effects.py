@@ -45,14 +45,11 @@ class StatementEffects:
     def follow(
         self, query: Query, position: int, place: str, server_id: int, flags: int, batch: LogBatch
     ) -> list[tuple[Name, int]]:
-        """Applies a statement to the captured tables.
+        """Applies a statement to the captured tables. Returns names and bindings of those that it emptied.
 
         Args:
             position: In the log, where it ends; ``place`` is its file and offset, for people.
             server_id: Of the server that it is of, as ``flags`` from the header of its event.
-
-        Returns:
-            Names and bindings of the captured tables that it emptied.
         """
         emptied = []
         renames = []

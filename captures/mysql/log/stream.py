@@ -32,11 +32,7 @@ NEAR_END_BYTES = 1024 * 1024
 class BinlogLog:
     """Reads a replication connection. See ``tidemark.captures.contract.log.LogStream``.
 
-    Args:
-        connect: Opens the log at a position; called again by ``reconnect``, and for rows of an XA transaction.
-
-    Raises:
-        SourceError: As ``connect``.
+    ``connect`` opens the log at a position: at first, by ``reconnect``, and for rows of an XA transaction.
     """
 
     def __init__(

@@ -22,14 +22,9 @@ _HEADER = struct.Struct("<IBIIIH").unpack_from
 
 
 def payload_events(body: Iterator[bytes | memoryview | None]) -> Iterator[Event | None]:
-    """The events of a payload, which have no checksums; None while the next one has not arrived.
-
-    Args:
-        body: In pieces, the first of which has everything before the payload; None while no more has arrived.
-
-    Raises:
-        DamagedEvent: The payload is damaged.
-        SourceError: ``TM-MY-044`` for an unknown compression.
+    """The events of a payload, which have no checksums; None while the next one has not arrived. ``body`` comes in
+    pieces, the first of which has everything before the payload. Raises DamagedEvent, and SourceError ``TM-MY-044`` for
+    an unknown compression.
     """
     first = next((piece for piece in body if piece is not None), b"")
     compression, at = _ZSTD, 0

@@ -119,12 +119,8 @@ class XaTransactions:
         """XA COMMIT: the transaction's rows are written, with the place of this statement; ``one_phase``: it was not
         prepared.
 
-        Returns:
-            None when all rows were written; otherwise where the log has them, from where it must be read again.
-
-        Raises:
-            LostPosition: ``TM-MY-053`` the log no longer has the rows.
-            SourceError: The server cannot be asked.
+        Returns None when all rows were written; otherwise where the log has them, from where it must be read again.
+        Raises SourceError, and LostPosition ``TM-MY-053`` where the log no longer has the rows.
         """
         if one_phase:
             return self._count(transaction, xid, self._taken(transaction), place, batch)
@@ -138,13 +134,8 @@ class XaTransactions:
         return self._count(transaction, xid, prepared, place, batch)
 
     def recalled(self, xid: str) -> LogPosition:
-        """XA PREPARE, after the rows before it were read again.
-
-        Returns:
-            Where the log continues after the commit.
-
-        Raises:
-            LostPosition: ``TM-MY-053`` it is of another transaction than ``xid``.
+        """XA PREPARE, after the rows before it were read again. Returns where the log continues after the commit.
+        Raises LostPosition ``TM-MY-053`` if it is of another transaction than ``xid``.
         """
         assert self.recall is not None
         self.recall.check(xid)

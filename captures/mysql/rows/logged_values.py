@@ -101,14 +101,8 @@ def value_reader(
     recode_of: RecodeOf,
     tinyint1_as_bool: bool,
 ) -> ValueReader:
-    """The reader of a column.
-
-    Args:
-        column: As documents have it, None when they do not.
-        place: The number in the names of its variables.
-
-    Raises:
-        LookupError: The type, or its character set, is not known.
+    """The reader of a column, as documents have it, and as keys do; None where they do not. ``place`` is the number in
+    the names of its variables. Raises LookupError for an unknown type or character set.
     """
     reader = _skipped(logged, place)
     described = column or key

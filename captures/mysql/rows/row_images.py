@@ -127,15 +127,8 @@ class Generated:
 
 
 class Image:
-    """Images with certain columns.
-
-    Args:
-        raw_json: ``parts`` gives values of MySQL's JSON columns as ``RAW`` and their bytes, not as members.
-
-    Attributes:
-
-    Raises:
-        LookupError: A column's type or character set is not known.
+    """Images with certain columns; ``raw_json``: ``parts`` gives values of MySQL's JSON columns as ``RAW`` and their
+    bytes, not as members. Raises LookupError for an unknown type or character set.
     """
 
     def __init__(self, table: DecodedTable, places: Sequence[int], *, raw_json: bool = False) -> None:

@@ -83,13 +83,8 @@ PLUGINS: Mapping[str, type[_ClearText] | type[_Dialog]] = MappingProxyType(
 
 
 def refusal(config: EndpointConfig, error: Exception, number: int, reason: str) -> SourceError | None:
-    """The error for a user whom the server refused.
-
-    Args:
-        error: PyMySQL's; ``number`` and ``reason`` as ``tidemark.captures.mysql.server.session.error_of`` has them.
-
-    Returns:
-        ``TM-MY-002``, or ``TM-MY-003`` where it wants an encrypted connection; None for an error of another kind.
+    """The error for a user whom the server refused: ``TM-MY-002``, or ``TM-MY-003`` where it wants an encrypted
+    connection; None for an error of another kind. ``number`` and ``reason`` are those of ``error_of``.
     """
     if number == _SECURE_TRANSPORT_REQUIRED:
         return SourceError(

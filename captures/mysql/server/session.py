@@ -109,11 +109,8 @@ def _tls(config: EndpointConfig) -> ssl.SSLContext:
 
 
 def connect(config: EndpointConfig) -> Session:
-    """A session in autocommit mode.
-
-    Raises:
-        SourceError: ``TM-MY-001`` no connection, ``TM-MY-002`` refused credentials, ``TM-MY-003`` no encryption,
-            ``TM-MY-004`` a server of a version that is too old.
+    """A session in autocommit mode. Raises SourceError: ``TM-MY-001`` no connection, ``TM-MY-002`` refused credentials,
+    ``TM-MY-003`` no encryption, ``TM-MY-004`` a server of a version that is too old.
     """
     try:
         connection = WireConnection(**connection_parameters(config))

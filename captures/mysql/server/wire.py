@@ -85,11 +85,8 @@ _EOF_BYTES = 9
 def stream(connection: Connection[Any], query: str) -> Iterator[list[bytes]]:
     """Sends a query that has a result set, and yields its rows' payloads in blocks as they arrive.
 
-    A caller that does not take all of it must close the connection.
-
-    Raises:
-        pymysql.Error: The server refuses or breaks off the query; what was yielded before are rows of it.
-        OSError: The connection broke.
+    A caller that does not take all of it must close the connection. Raises pymysql.Error if the server refuses or ends
+    the query, of which what was yielded before are rows, and OSError if the connection broke.
     """
     send_command(connection, COMMAND.COM_QUERY, query)
     blocks = _packets(connection)

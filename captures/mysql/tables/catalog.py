@@ -68,13 +68,8 @@ SHARE = 4
 
 
 def read_tables(session: Session, paths: Sequence[Path] | None = None) -> list[Table]:
-    """The tables that can be captured, with their columns, by schema and name.
-
-    Args:
-        paths: Schemas and names of those that are wanted, spelled as the server compares names; None for all.
-
-    Raises:
-        pymysql.Error: The server refuses, or the connection is lost.
+    """The tables that can be captured, with their columns, by schema and name: those of ``paths``, spelled as the
+    server compares names; all if it is None. Raises pymysql.Error.
     """
     if paths is None:
         return _read(session, None)

@@ -271,15 +271,11 @@ _REMEDY = "Correct it: it must be one whole SQL condition, as it could stand by 
 def condition_failure(
     session: Session, table: Table, condition: str, *, whose: str, only_malformed: bool = False
 ) -> SourceError | None:
-    """Why chunks cannot be limited by a condition; None where they can. Reads no row.
+    """Why chunks cannot be limited by a condition; None where they can. Reads no row. Raises pymysql.Error.
 
     Args:
         whose: Where the condition stands, for the message.
-        only_malformed: An error that something else than the condition may have caused, as a column that is gone, is
-            none.
-
-    Raises:
-        pymysql.Error: The server cannot answer now.
+        only_malformed: What something else than the condition may have caused, as a column that is gone, is no failure.
     """
     try:
         # ``n > 4) or (1 = 1`` fits the parentheses that chunks put around it, and is no condition.

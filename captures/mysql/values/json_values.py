@@ -120,13 +120,11 @@ def binary(text: str) -> str:
 
 
 def json(text: str) -> str:
-    """The JSON itself, on one line, as it was stored but for line breaks.
+    """The JSON itself, on one line, as it was stored but for line breaks. Raises BadValue for what is no JSON to
+    parsers.
 
     Walks over it: MariaDB's JSON is a text, and its check on it can be switched off. MySQL prints what a column that
     was added NOT NULL gave to the rows before as nothing or as ``null``, which is the same.
-
-    Raises:
-        BadValue: It is not JSON as parsers take it.
     """
     if not text:
         return "null"
