@@ -25,6 +25,9 @@ from tidemark.protocol.errors import SourceError
 
 logger = logging.getLogger(__name__)
 
+_EVENT_BYTES = 128
+"""Memory that an event takes besides its rows."""
+
 
 class MappedRows(NamedTuple):
     """The rows of an event, of a captured table: arguments of ``RowDecoder.decode``, and the number of the table in the
@@ -38,6 +41,35 @@ class MappedRows(NamedTuple):
     at: int
     end: int
     number: bytes = b""
+
+
+@dataclass(slots=True)
+class Prepared:
+    """A prepared transaction; ``events`` is None when they must be read again, and ``size`` the bytes of memory that
+    they take.
+    """
+
+    place: PreparedPlace
+    events: list[MappedRows] | None = field(default_factory=list)
+    size: int = 0
+    bindings: set[int] = field(default_factory=set)
+
+    def let_go(self) -> None:
+        """Holds no rows: they are read again when the transaction commits."""
+        self.events, self.size = None, 0
+
+    def add(self, rows: MappedRows, room: int) -> None:
+        """Holds an event, or drops all of them if it takes more than ``room`` bytes."""
+        self.bindings.add(rows.table.binding)
+        if self.events is None:
+            return
+        own = rows.data[rows.at : rows.end]
+        size = len(own) + _EVENT_BYTES
+        if size > room:
+            self.let_go()
+            return
+        self.events.append(MappedRows(rows.table, rows.what, own, "", 0, len(own)))  # Its text is made when it counts.
+        self.size += size
 
 
 class OpenTransaction:
@@ -235,36 +267,3 @@ def control(statement: bytes) -> ControlStatement | None:
         parts = (bytes.fromhex(xid[1].decode()), bytes.fromhex(xid[2].decode()), int(xid[3])) if xid else None
         return ControlStatement(_XA[match["xa"].upper()], xa_id(*parts) if parts else "")
     return ControlStatement(Control[(match.lastgroup or "").upper()])
-
-
-_EVENT_BYTES = 128
-"""Memory that an event takes besides its rows."""
-
-
-@dataclass(slots=True)
-class Prepared:
-    """A prepared transaction; ``events`` is None when they must be read again, and ``size`` the bytes of memory that
-    they take.
-    """
-
-    place: PreparedPlace
-    events: list[MappedRows] | None = field(default_factory=list)
-    size: int = 0
-    bindings: set[int] = field(default_factory=set)
-
-    def let_go(self) -> None:
-        """Holds no rows: they are read again when the transaction commits."""
-        self.events, self.size = None, 0
-
-    def add(self, rows: MappedRows, room: int) -> None:
-        """Holds an event, or drops all of them if it takes more than ``room`` bytes."""
-        self.bindings.add(rows.table.binding)
-        if self.events is None:
-            return
-        own = rows.data[rows.at : rows.end]
-        size = len(own) + _EVENT_BYTES
-        if size > room:
-            self.let_go()
-            return
-        self.events.append(MappedRows(rows.table, rows.what, own, "", 0, len(own)))  # Its text is made when it counts.
-        self.size += size
