@@ -101,7 +101,7 @@ def definition_failures(
         only_malformed: Of its ``where``, which concerns no change, only that it is no condition at all. What else is
             wrong with it, a chunk says.
     """
-    name = f"{resource.schema_name}.{resource.table}"
+    name = resource.name
     if table is None:
         if is_versioned(session, (resource.schema_name, resource.table)):
             yield versioned(resource.path)
