@@ -40,8 +40,9 @@ def resolved(alteration: Alteration, columns: Sequence[Column]) -> Alteration | 
 
 
 def followed(columns: Sequence[Column], alteration: Alteration, catalog: Sequence[Column]) -> tuple[Column, ...] | None:
-    """The columns after a statement; None if the catalog does not have one of these any more. It is that after the
-    statement, and perhaps after later ones, and has the definitions that the statement gives.
+    """The columns after a statement; None if the catalog does not have one of these any more.
+
+    ``catalog`` has the definitions that the statement gives, perhaps with those of later ones.
     """
     defined = {column.name: column for column in catalog}
     given = {*alteration.revalued, *alteration.added}
