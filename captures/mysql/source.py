@@ -55,8 +55,14 @@ class _ChunkReader(ReaderProcess):
 
 
 class MysqlSource(RemembersLayouts, ReadsInSnapshots):
-    """See ``tidemark.captures.contract.source.Source``. Raises SourceError where nothing can be captured, or no
-    connection.
+    """See ``tidemark.captures.contract.source.Source``.
+
+    Args:
+        layouts: What ``layout`` said of tables in an earlier session, by their state keys.
+        limits: Of the log's stream.
+
+    Raises:
+        SourceError: There is no connection, or none of the bound tables can be captured.
     """
 
     def __init__(

@@ -76,10 +76,14 @@ class OpenTransaction:
     """One transaction, from its beginning.
 
     Args:
+        number: Counts transactions.
+        gtid: The event that begins it.
+        timestamp: Of the event that began it, in seconds since 1970.
         tracked: Bindings whose touched keys are recorded.
         written: Row events whose documents were returned before the connection broke, and are not returned again.
 
     Attributes:
+        explicit: It ends with a commit, not after its first statement.
         undecided: See ``Gtid``: its statement has changed nothing.
         held: It is an XA transaction: its rows are kept for its commit.
         row: The next row's number if several events share a position; None if each event has its own.

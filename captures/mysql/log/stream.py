@@ -32,7 +32,17 @@ NEAR_END_BYTES = 1024 * 1024
 class BinlogLog:
     """Reads a replication connection. See ``tidemark.captures.contract.log.LogStream``.
 
-    ``connect`` opens the log at a position: at first, by ``reconnect``, and for rows of an XA transaction.
+    Args:
+        connect: Opens the log at a position: at first, by ``reconnect``, and for rows of an XA transaction.
+        start: Where to begin.
+        tables: The captured tables.
+        in_snapshot: See ``LoggedTables``.
+        mariadb: The server is MariaDB: its GTIDs are others.
+        columns: Batches of columns may be sent.
+        limits: What is held in memory.
+
+    Raises:
+        SourceError: What ``connect`` raises.
     """
 
     def __init__(
