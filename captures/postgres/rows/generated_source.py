@@ -16,8 +16,7 @@ from typing import Any, Final
 
 from tidemark.captures.postgres.catalog.columns import Column
 from tidemark.captures.postgres.values import json_values
-from tidemark.captures.postgres.values.enum_labels import EnumLabels
-from tidemark.captures.postgres.values.types import INLINE_NAMES, Conversion, byte_text, column_conversion
+from tidemark.captures.postgres.values.types import INLINE_NAMES, Conversion, EnumLabels, byte_text, column_conversion
 from tidemark.captures.rows.source_literals import generated, literal, quoted
 from tidemark.protocol.errors import SourceError
 

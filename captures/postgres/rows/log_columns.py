@@ -26,7 +26,7 @@ from tidemark.captures.postgres.rows.exact_log_decoder import (
     divided,
 )
 from tidemark.captures.postgres.rows.generated_source import UNCHANGED, Member, join_key
-from tidemark.captures.postgres.values.sent_texts import SentTexts, sent_texts
+from tidemark.captures.postgres.values.column_values import SentTexts, sent_texts
 from tidemark.captures.rows.cells import Cell
 from tidemark.captures.tables.bad_values import ROW_LIMIT
 

@@ -26,7 +26,7 @@ from tidemark.captures.postgres.rows.generated_source import (
     unusual,
 )
 from tidemark.captures.postgres.rows.log_columns import LogColumns
-from tidemark.captures.postgres.values.enum_labels import EnumLabels
+from tidemark.captures.postgres.values.types import EnumLabels
 from tidemark.captures.rows.captured_line import END, opening
 from tidemark.captures.rows.source_literals import literal, quoted
 from tidemark.captures.tables.bad_values import BadCounts

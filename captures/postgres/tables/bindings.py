@@ -5,13 +5,16 @@ A binding is rebuilt when the log shows other columns.
 
 from __future__ import annotations
 
+import re
+from base64 import b64decode
+from binascii import Error
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import psycopg
 
-from tidemark.backfill.keys import Key
+from tidemark.backfill.keys import Key, known_key
 from tidemark.captures.contract.chunk_rows import ChunkHead
 from tidemark.captures.contract.source import OpenedTable, ScanMethod
 from tidemark.captures.postgres.catalog.columns import Column, Table
@@ -22,7 +25,8 @@ from tidemark.captures.postgres.server.config import ResourceConfig
 from tidemark.captures.postgres.tables.document_schema import document_schema
 from tidemark.captures.postgres.tables.noted_table import NOTHING_NOTED, NotedTable
 from tidemark.captures.postgres.tables.scan_target import ScanTarget
-from tidemark.captures.postgres.values.key_texts import key_of
+from tidemark.captures.postgres.values import types
+from tidemark.captures.postgres.values.arrow_forms import KeyTexts, arrow_form
 from tidemark.captures.rows.captured_line import chunk_head, deletion, without_columns
 from tidemark.captures.tables.bad_values import Policy
 from tidemark.captures.tables.table_binding import TableBinding, check_bound_once
@@ -162,9 +166,11 @@ class PostgresBinding(TableBinding):
         return deletion(self._head("d", position, emission) + b"0]}", dict(zip(self.key, values, strict=True)))
 
     def key_of(self, values: Sequence[Json]) -> Key | None:
-        """See ``values.key_texts.key_of``."""
+        """See ``tidemark.captures.contract.source.Source``."""
         columns = {column.name: column for column in self.table.columns}
-        return key_of([columns[name] for name in self.key], values)
+        if len(values) != len(self.key):
+            return None
+        return known_key(key_text(columns[name], value) for name, value in zip(self.key, values, strict=True))
 
     def chunk_head(self, position: int, emission: int) -> ChunkHead:
         """The head of rows, whose number is the last part of loc."""
@@ -172,3 +178,48 @@ class PostgresBinding(TableBinding):
 
     def _head(self, op: str, position: int, emission: int) -> bytes:
         return chunk_head(self.index, op, self.table.path, b'"loc":[%d,0,%d,' % (position, emission))
+
+
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(\.\d{1,6})?(Z?)")
+
+
+def key_text(column: Column, value: Json) -> str | None:
+    """The text of a key column's value that documents have: the reverse of ``json_values``; None if it is none.
+
+    Two values that are equal to the server may have different texts, and a key is the text that the server prints. So
+    only types are here where a document's value has one text.
+    """
+    oid = column.type.beneath.oid
+    if oid == types.BOOL:
+        return {True: "t", False: "f"}.get(value) if isinstance(value, bool) else None
+    if isinstance(value, bool):
+        return None
+    form = arrow_form(replace(column, on_bad_value="stop"))
+    if form is not None and form.key is KeyTexts.DIGITS:
+        return str(value) if isinstance(value, int) else None
+    if not isinstance(value, str):
+        return None
+    if oid == types.BYTEA:
+        return _bytes(value)
+    if oid == types.DATE:
+        return value if _DATE.fullmatch(value) else None
+    if oid in (types.TIMESTAMP, types.TIMESTAMPTZ):
+        return _moment(value, utc=oid == types.TIMESTAMPTZ)
+    return value if form is not None and form.key is KeyTexts.SAME else None
+
+
+def _bytes(value: str) -> str | None:
+    try:
+        return f"\\x{b64decode(value, validate=True).hex()}"
+    except Error:
+        return None
+
+
+def _moment(value: str, *, utc: bool) -> str | None:
+    """As the server prints it: without zeros at the end of the fraction, in the session's zone, which is UTC."""
+    found = _MOMENT.fullmatch(value)
+    if found is None or bool(found[4]) != utc:
+        return None
+    fraction = (found[3] or "").rstrip("0").rstrip(".")
+    return f"{found[1]} {found[2]}{fraction}{'+00' if utc else ''}"

@@ -29,7 +29,7 @@ from tidemark.captures.postgres.tables.noted_table import NotedTable, Pair
 from tidemark.captures.postgres.tables.rewrite_messages import Reason
 from tidemark.captures.postgres.tables.table_contract import ShownPartition
 from tidemark.captures.postgres.tables_that_change.column_identities import noted_columns
-from tidemark.captures.postgres.values.enum_labels import EnumLabels
+from tidemark.captures.postgres.values.types import EnumLabels
 from tidemark.captures.tables.altered_tables import AlteredTables
 
 _TEXTS = frozenset((25, 1043))

@@ -6,14 +6,13 @@ usual texts. Generated row decoders contain it, because a call of the function w
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from tidemark.captures.postgres.catalog.columns import Column, ColumnType
 from tidemark.captures.postgres.catalog.encodings import MARK
 from tidemark.captures.postgres.values import datetimes, json_values
-from tidemark.captures.postgres.values.enum_labels import EnumLabels
 from tidemark.captures.postgres.values.json_values import Convert
 from tidemark.captures.rows.hashes import hashed
 from tidemark.captures.tables.bad_values import SHORT_JSON, UNDECODABLE, BadValue
@@ -120,6 +119,45 @@ ANY: dict[int, Conversion] = {
 }
 
 TEMPORAL = frozenset((DATE, TIMESTAMP, TIMESTAMPTZ))
+
+
+class EnumLabels:
+    """Collects the labels that rows of the log have, and that the fingerprint of their table does not have.
+
+    An enum value in the log has the label of its time. A label that is added, used and renamed between two looks at the
+    catalogs is in no catalog that was read, and the renamed one looks like one that was only added.
+
+    Args:
+        known: The labels that need not be collected, by the oid of their type. Types that are missing are no enums.
+        show: Called once with each label that is not known: the oid of its type, and the label.
+    """
+
+    def __init__(self, known: Mapping[int, Collection[str]], show: Callable[[int, str], None]) -> None:
+        self._known = known
+        self._show = show
+
+    def conversion(self, oid: int) -> Convert:
+        """Converts labels of one enum to JSON."""
+        if oid not in self._known:
+            return json_values.string
+        return _Converted(oid, self._known[oid], self._show).__getitem__
+
+
+class _Converted(dict[str, str]):
+    """JSON by label, both as byte texts. Labels are few, so it stays small."""
+
+    def __init__(self, oid: int, known: Collection[str], show: Callable[[int, str], None]) -> None:
+        super().__init__()
+        self._oid = oid
+        self._known = known
+        self._show = show
+
+    def __missing__(self, text: str) -> str:
+        label = text.encode("latin-1").decode(errors="replace")
+        if label not in self._known:
+            self._show(self._oid, label)
+        made = self[text] = json_values.string(text)
+        return made
 
 
 def column_conversion(column: Column, *, in_key: bool = False, labels: EnumLabels | None = None) -> Conversion:
@@ -260,11 +298,6 @@ def extension_type(column_type: ColumnType) -> Literal["hstore", "vector", ""]:
     if column_type.extension == "vector" and name in ("vector", "halfvec"):
         return "vector"
     return ""
-
-
-def to_json(column_type: ColumnType, text: bytes) -> bytes:
-    """The JSON of one value. Raises ValueError or LookupError if ``text`` is not a text of the type."""
-    return conversion(column_type).convert(text.decode("latin-1")).encode("latin-1")
 
 
 def byte_text(name: str) -> str:
