@@ -21,7 +21,6 @@ from tidemark.captures.postgres.catalog.encodings import Transcoder
 from tidemark.captures.postgres.log import pgoutput
 from tidemark.captures.postgres.log.open_transaction import NO_TRANSACTION, OpenTransaction
 from tidemark.captures.postgres.log.relations import Relations
-from tidemark.captures.postgres.log.transcoded_rows import transcoded_row
 from tidemark.captures.postgres.rows.generated_source import Misfit
 from tidemark.captures.postgres.tables.table_contract import BoundRelation, Tables
 from tidemark.captures.rows.captured_line import opening, without_columns
@@ -151,7 +150,7 @@ class Changes:
 
     def _pass_over(self, oid: bytes, message: bytes, batch: LogBatch) -> None:
         if oid in self._relations.unfit:
-            row = message if self._texts is None else transcoded_row(message, self._texts)
+            row = message if self._texts is None else pgoutput.transcoded_row(message, self._texts)
             self._relations.look_for_more(oid, row, batch)
 
     def _decode(
@@ -166,7 +165,7 @@ class Changes:
         """Writes the line of a row; sets its table aside if it has none."""
         try:
             if self._texts is not None:
-                message = transcoded_row(message, self._texts)
+                message = pgoutput.transcoded_row(message, self._texts)
             kind = message[0]
             if touched is None:
                 if kind == pgoutput.INSERT:

@@ -1,7 +1,7 @@
 """Messages of pgoutput, protocol version 1, that are not rows (PostgreSQL docs §55.9, logical replication formats).
 
-Rows are read by generated functions (``tidemark.captures.postgres.rows``); what is here comes once per transaction or
-less.
+Rows are read by generated functions (``tidemark.captures.postgres.rows``). Here they are only transcoded, of a database
+whose encoding is not UTF-8.
 """
 
 from __future__ import annotations
@@ -27,6 +27,13 @@ IGNORED = frozenset(b"YO")
 _BEGIN = struct.Struct(">QqI")
 _COMMIT = struct.Struct(">BQQq")
 _COLUMN = struct.Struct(">Ii")
+
+_HEAD = 5
+"""Bytes of a row's kind and its relation."""
+_TUPLE_HEAD = 3
+"""A marker, and how many columns follow."""
+_TEXT = ord("t")
+_LENGTH = struct.Struct(">i")
 
 
 class Begin(NamedTuple):
@@ -84,3 +91,33 @@ def _string(message: bytes, offset: int, texts: Transcoder | None) -> tuple[str,
     if texts is not None:
         name = texts.utf8(name)
     return name_of(name), end + 1
+
+
+def transcoded_row(message: bytes, texts: Transcoder) -> bytes:
+    """A row with its texts in UTF-8; one that is not as it must be stays as it is, which its decoder finds.
+
+    Raises:
+        psycopg.Error: The server cannot be asked for a character.
+    """
+    if message.isascii():
+        return message
+    made = [message[:_HEAD]]
+    at = _HEAD
+    try:
+        while at < len(message):
+            made.append(message[at : at + _TUPLE_HEAD])
+            (count,) = struct.unpack_from(">H", message, at + 1)
+            at += _TUPLE_HEAD
+            for _ in range(count):
+                kind = message[at]
+                at += 1
+                if kind != _TEXT:
+                    made.append(bytes((kind,)))
+                    continue
+                start = at + _LENGTH.size
+                at = start + _LENGTH.unpack_from(message, at)[0]
+                text = texts.utf8(message[start:at])
+                made += (b"t", _LENGTH.pack(len(text)), text)
+    except (IndexError, struct.error):
+        return message
+    return b"".join(made)

@@ -15,7 +15,7 @@ from tidemark.captures.postgres.log.changes import MOST_WAITING, Changes, names_
 from tidemark.captures.postgres.log.connection import LIMITS, POSTGRES_EPOCH, ReplicationConnection, StreamLimits
 from tidemark.captures.postgres.log.open_transaction import OpenTransaction
 from tidemark.captures.postgres.log.relations import Relations
-from tidemark.captures.postgres.tables.rewrite_messages import Reason, note_rewrite
+from tidemark.captures.postgres.server.rewrite_trigger import Reason, note_rewrite
 from tidemark.captures.postgres.tables.table_contract import BoundRelation, Tables
 from tidemark.captures.tables.truncation import Truncation
 from tidemark.protocol.errors import SourceError

@@ -15,8 +15,7 @@ from tidemark.captures.postgres.catalog.replica_identities import (
 )
 from tidemark.captures.postgres.catalog.table_record import Published, read_publication
 from tidemark.captures.postgres.server.config import EndpointConfig, ResourceConfig
-from tidemark.captures.postgres.server.platform import platform_of
-from tidemark.captures.postgres.server.prerequisites import server_failures, slot_failures
+from tidemark.captures.postgres.server.prerequisites import platform_of, server_failures, slot_failures
 from tidemark.captures.postgres.server.resumption import read_slot
 from tidemark.captures.postgres.server.session import in_recovery
 from tidemark.captures.postgres.server.setup import (
@@ -27,10 +26,10 @@ from tidemark.captures.postgres.server.setup import (
     table_identifier,
     unpublished,
 )
-from tidemark.captures.postgres.tables.null_keys import null_key_failures
 from tidemark.captures.postgres.tables.unsayable_names import unsayable_failures
 from tidemark.captures.postgres.tables.unsupported_tables import (
     no_table,
+    null_key_failures,
     uncaptured_partitions,
     unlogged_partitions,
     warn_of_foreign_partitions,

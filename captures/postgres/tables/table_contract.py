@@ -10,8 +10,8 @@ from tidemark.backfill.counted_rows import CountedRows
 from tidemark.backfill.keys import TouchedKeys
 from tidemark.captures.contract.table_changes import Cause
 from tidemark.captures.postgres.rows.log_decoder import LogDecoder, Relation
+from tidemark.captures.postgres.server.rewrite_trigger import Reason
 from tidemark.captures.postgres.tables.counted_scans import Base
-from tidemark.captures.postgres.tables.rewrite_messages import Reason
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.messages import JsonObject
 

@@ -1,4 +1,6 @@
-"""Bindings that cannot be captured: there is no such table, or the log lacks its rows, or has them as another's."""
+"""Bindings that cannot be captured: there is no such table, or the log lacks its rows, or has them as another's; or a
+configured key is NULL in some rows.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,14 @@ from psycopg import sql
 
 from tidemark.captures.postgres.catalog.columns import Table
 from tidemark.captures.postgres.catalog.stored_texts import is_sayable, stored_rows
+from tidemark.captures.postgres.rows.generated_source import null_key
 from tidemark.captures.postgres.server.config import EndpointConfig, ResourceConfig
 from tidemark.protocol.errors import SourceError
 
 logger = logging.getLogger(__name__)
+
+NULL_SECONDS = 10
+"""That the server may look for NULLs in a column. With an index that begins with the column it takes a moment."""
 
 # pg_class.relkind, of what is not an ordinary or a partitioned table.
 _KINDS = {
@@ -166,3 +172,40 @@ def warn_of_foreign_partitions(session: psycopg.Connection, tables: Sequence[Tab
             names[root],
             partitions,
         )
+
+
+def null_key_failures(session: psycopg.Connection, table: Table, key: Sequence[str]) -> Iterator[SourceError]:
+    """An error if a configured key has NULLs: a scan by key does not find such a row, and no event identifies it.
+
+    Warns if that cannot be told in time.
+
+    Raises:
+        psycopg.Error: The server refuses.
+    """
+    nullable = [column.name for column in table.columns if column.name in key and column.nullable]
+    with_nulls = [name for name in nullable if _has_nulls(session, table, name)]
+    if with_nulls:
+        yield null_key(table.qualified_name, with_nulls)
+
+
+def _has_nulls(session: psycopg.Connection, table: Table, column: str) -> bool:
+    query = sql.SQL("SELECT EXISTS (SELECT FROM {} WHERE {} IS NULL)").format(
+        sql.Identifier(table.schema, table.name), sql.Identifier(column)
+    )
+    session.execute(sql.SQL("SET statement_timeout = {}").format(f"{NULL_SECONDS}s"))
+    try:
+        return session.execute(query).fetchone() == (True,)
+    except (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable):
+        logger.warning(
+            "%s: whether the key column %s has NULLs could not be told within %d s. A backfill would leave such rows "
+            "out: make the column NOT NULL",
+            table.qualified_name,
+            column,
+            NULL_SECONDS,
+        )
+    except psycopg.errors.InsufficientPrivilege:
+        pass  # That its rows cannot be read is another error.
+    finally:
+        if not session.broken:
+            session.execute("SET statement_timeout = 0")
+    return False

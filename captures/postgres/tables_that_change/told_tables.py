@@ -15,8 +15,8 @@ from operator import or_
 from typing import Any
 
 from tidemark.captures.postgres.catalog.columns import Table, recorded
+from tidemark.captures.postgres.server.rewrite_trigger import Reason
 from tidemark.captures.postgres.server.session import asking
-from tidemark.captures.postgres.tables.rewrite_messages import Reason
 from tidemark.captures.postgres.tables.table_contract import AlteredTable
 from tidemark.captures.postgres.tables_that_change.captured_tables import LOOKING_PART, CapturedTables
 from tidemark.captures.postgres.tables_that_change.comparison import oldest_running, present, why_unfit

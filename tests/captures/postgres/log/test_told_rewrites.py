@@ -10,8 +10,7 @@ from tests.captures.postgres.log_reading import PostgresLog, capturing
 from tests.captures.source_tables import prepare
 from tests.servers.postgres import Database
 from tidemark.captures.contract.table_changes import Consequence
-from tidemark.captures.postgres.server.rewrite_trigger import SCRIPT
-from tidemark.captures.postgres.tables.rewrite_messages import MOST, PREFIX, Reason, note_rewrite
+from tidemark.captures.postgres.server.rewrite_trigger import MOST, PREFIX, SCRIPT, Reason, note_rewrite
 from tidemark.captures.postgres.tables_that_change import table_changes
 
 TABLE = (

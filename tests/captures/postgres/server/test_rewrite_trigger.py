@@ -11,8 +11,15 @@ import pytest
 
 from tests.captures.source_tables import prepare
 from tests.servers.postgres import Database, fresh_database, own_server
-from tidemark.captures.postgres.server.rewrite_trigger import REMOVE, SCRIPT, Trigger, trigger_of
-from tidemark.captures.postgres.tables.rewrite_messages import PREFIX, Reason, note_rewrite
+from tidemark.captures.postgres.server.rewrite_trigger import (
+    PREFIX,
+    REMOVE,
+    SCRIPT,
+    Reason,
+    Trigger,
+    note_rewrite,
+    trigger_of,
+)
 
 TABLE = "CREATE TABLE t (id int PRIMARY KEY, a int)"
 ALTER = "ALTER TABLE t ALTER a TYPE int USING a + 1"

@@ -12,7 +12,7 @@ from tests.servers.postgres import Database
 from tidemark.captures.postgres.catalog.reading import read_tables
 from tidemark.captures.postgres.server.config import parse_endpoint
 from tidemark.captures.postgres.server.session import connect
-from tidemark.captures.postgres.tables import null_keys
+from tidemark.captures.postgres.tables import unsupported_tables
 
 ORDERS = """
 CREATE TABLE orders (region text, no int, what text, UNIQUE (region, no));
@@ -78,12 +78,12 @@ def test_what_cannot_be_told_in_time_is_warned_of(
     database: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     prepare(database, ORDERS)
-    monkeypatch.setattr(null_keys, "SECONDS", 1)
+    monkeypatch.setattr(unsupported_tables, "NULL_SECONDS", 1)
     with connect(parse_endpoint(endpoint(database))) as asking, database.connect(autocommit=False) as holder:
         (table,) = read_tables(asking, [("public", "orders")])
         holder.execute("LOCK TABLE orders IN ACCESS EXCLUSIVE MODE")
         with caplog.at_level(logging.WARNING):
-            assert list(null_keys.null_key_failures(asking, table, ["region"])) == []
+            assert list(unsupported_tables.null_key_failures(asking, table, ["region"])) == []
         assert "key column region has NULLs could not be told" in caplog.text
         holder.rollback()
         timeout = asking.execute("SHOW statement_timeout").fetchone()
