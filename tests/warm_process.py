@@ -34,7 +34,7 @@ STREAMS = "pyspark.sql.streaming.python_streaming_source_runner"
 _LATER = (
     "tidemark.captures.postgres.database",
     "tidemark.captures.postgres.source",
-    "tidemark.captures.postgres.log.open_preview",
+    "tidemark.captures.postgres.log.slot",
     "tidemark.captures.mysql.database",
     "tidemark.captures.mysql.source",
     "tidemark.captures.process.answers",

@@ -95,7 +95,7 @@ class PostgresDatabase(TableDatabase[EndpointConfig, ResourceConfig, psycopg.Con
     def standing(
         self, session: psycopg.Connection, endpoint: EndpointConfig, *, running: bool
     ) -> Iterable[SourceError]:
-        from tidemark.captures.postgres.log.open_preview import standing_failures
+        from tidemark.captures.postgres.log.slot import standing_failures
 
         tell_of_trigger(session)
         return standing_failures(session, endpoint, self._owner, self._state, running=running)

@@ -7,6 +7,9 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
 
+import psycopg
+from psycopg import sql
+
 from tidemark.backfill.fence import TransactionId
 from tidemark.backfill.keys import Key
 from tidemark.captures.contract.capabilities import Begun, ReadsInSnapshots, SplitsPages
@@ -15,7 +18,6 @@ from tidemark.captures.contract.chunk_rows import ChunkHead
 from tidemark.captures.contract.errors import LostPosition, TableAway
 from tidemark.captures.contract.source import OpenedTable, Regained, RetainedLog, never
 from tidemark.captures.postgres.catalog.encodings import NoCharacter, stored, transcoder
-from tidemark.captures.postgres.chunks.conditions import refused_condition
 from tidemark.captures.postgres.chunks.fence import FenceTaker
 from tidemark.captures.postgres.chunks.opened_reader import PACKAGES, open_reader
 from tidemark.captures.postgres.chunks.reader import CopyChunkReader
@@ -25,7 +27,7 @@ from tidemark.captures.postgres.log.slot import SourceSlot
 from tidemark.captures.postgres.log.stream import PgoutputLog, StreamStart
 from tidemark.captures.postgres.server.config import EndpointConfig, ResourceConfig
 from tidemark.captures.postgres.server.positions import format_lsn, parse_lsn
-from tidemark.captures.postgres.server.resumption import ServerLog, check_log, check_slot, read_server_log, read_slot
+from tidemark.captures.postgres.server.resumption import ServerLog, check_resumption, read_server_log, read_slot
 from tidemark.captures.postgres.server.retention import Retention, replica_lag
 from tidemark.captures.postgres.server.session import (
     ANSWER_SECONDS,
@@ -194,13 +196,8 @@ class PostgresSource(SplitsPages, ReadsInSnapshots):
 
     def _check(self, position: int, known: int, identity: JsonObject) -> None:
         """Raises unless the server's log, read up to ``known`` under ``identity``, can be resumed."""
-        log = read_server_log(self._config)
         slot = read_slot(self._session, self._config.slot)
-        # What another log is, says more than what its slots are; a state without identity is one of earlier versions.
-        if identity:
-            check_log(log, slot, known, identity)
-        check_slot(self._session, self._config, slot, position, known)
-        self._log = log
+        self._log = check_resumption(self._session, self._config, slot, position, known, identity)
 
     def format_position(self, position: int) -> str:
         return format_lsn(position)
@@ -242,7 +239,23 @@ class PostgresSource(SplitsPages, ReadsInSnapshots):
             return []  # The next chunk tells.
 
     def refused_condition(self, binding: int, where: str) -> str:
-        return refused_condition(self._session, self.followed.target(binding), where)
+        target = self.followed.target(binding)
+        with asking(f"planning a scan of {target.name}"):
+            try:
+                with self._session.transaction():
+                    self._session.execute("SET TRANSACTION READ ONLY")
+                    if (operators := target.operators()) is not None:
+                        self._session.execute(operators.as_bytes(self._session))
+                    for query in target.conditioned(where):
+                        # What is prepared is one statement: a condition cannot bring another one with it.
+                        self._session.execute(sql.SQL("EXPLAIN {}").format(query), prepare=True)
+            except (psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled):
+                pass  # Somebody locks the table: the scan tells.
+            except psycopg.OperationalError:
+                raise
+            except psycopg.Error as error:
+                return error.diag.message_primary or type(error).__name__
+        return ""
 
     def _snapshot(self) -> Snapshot:
         recovery = in_recovery(self._session)  # Before the snapshot is taken: see CopyChunkReader.

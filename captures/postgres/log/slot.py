@@ -1,4 +1,4 @@
-"""The replication slot of a source: whose it is, made, dropped and waited for."""
+"""The replication slot of a source: whose it is, made, dropped and waited for, and whether it can be resumed."""
 
 from __future__ import annotations
 
@@ -6,18 +6,22 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TypeVar
 
 import psycopg
 
+from tidemark.captures.contract.errors import LostPosition
 from tidemark.captures.postgres.log.connection import SlotInUse
 from tidemark.captures.postgres.log.left_stream import SILENT_SECONDS, LeftStream, in_use
 from tidemark.captures.postgres.server.config import EndpointConfig
-from tidemark.captures.postgres.server.resumption import Slot, check_usable, read_slot
+from tidemark.captures.postgres.server.positions import parse_lsn
+from tidemark.captures.postgres.server.resumption import Slot, check_resumption, check_usable, read_slot
 from tidemark.captures.postgres.server.session import asking
 from tidemark.captures.postgres.server.setup import Made, create_slot, drop_slot, slot_statement
 from tidemark.captures.postgres.server.slot_ownership import Owner, check_owner, note_owner
 from tidemark.protocol.errors import SourceError
+from tidemark.protocol.messages import JsonObject
 
 logger = logging.getLogger(__name__)
 
@@ -182,3 +186,43 @@ def _while_in_use(
                 tell = None
             # Each attempt takes a connection, and to see a stream be silent takes long.
             time.sleep(min(0.1 + waited / 10, 1.0))
+
+
+def standing_failures(
+    session: psycopg.Connection, config: EndpointConfig, owner: Owner, state: JsonObject, *, running: bool
+) -> Iterator[SourceError]:
+    """The errors that ``open`` would raise now, without creating anything.
+
+    Args:
+        state: The small members of the capture's state; empty before its first start.
+        running: The capture is running, and holds its slot.
+
+    Raises:
+        psycopg.Error: The server refuses to be asked.
+    """
+    slot = read_slot(session, config.slot)
+    cursor = state.get("cursor")
+    checks: list[Callable[[], object]] = []
+    if slot is not None:
+        checks.append(partial(check_owner, session, config, owner, begun=bool(cursor)))
+        if not running:
+            checks.append(partial(_check_free, session, config, owner, slot.active_pid))
+    if cursor:
+        position, identity = parse_lsn(str(cursor)), state.get("source")
+        known = identity if isinstance(identity, dict) else {}
+        checks.append(partial(check_resumption, session, config, slot, position, position, known))
+    for check in checks:
+        try:
+            check()
+        except LostPosition as lost:
+            if config.on_lost_position == "fail":
+                yield lost
+            else:
+                logger.warning("%s; all tables will be read again", lost.message, extra={"code": lost.code})
+        except SourceError as error:
+            yield error
+
+
+def _check_free(session: psycopg.Connection, config: EndpointConfig, owner: Owner, reader: int | None) -> None:
+    if reader is not None:
+        raise in_use(session, config, owner, reader)

@@ -154,6 +154,23 @@ def _row(connection: pq.abc.PGconn, command: str) -> list[str]:
     return [(result.get_value(0, column) or b"").decode("utf-8", "replace") for column in range(result.nfields)]
 
 
+def check_resumption(
+    session: psycopg.Connection,
+    config: EndpointConfig,
+    slot: Slot | None,
+    position: int,
+    known: int,
+    identity: JsonObject,
+) -> ServerLog:
+    """Whether the server's log, read up to ``known`` under ``identity``, can be resumed; raises as the following."""
+    log = read_server_log(config)
+    # What another log is, says more than what its slots are; a state without identity is one of earlier versions.
+    if identity:
+        check_log(log, slot, known, identity)
+    check_slot(session, config, slot, position, known)
+    return log
+
+
 def check_log(log: ServerLog, slot: Slot | None, known: int, identity: JsonObject) -> None:
     """Whether ``log`` is the one that was read up to ``known`` under ``identity``.
 
