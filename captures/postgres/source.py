@@ -18,7 +18,6 @@ from tidemark.captures.contract.chunk_rows import ChunkHead
 from tidemark.captures.contract.errors import LostPosition, TableAway
 from tidemark.captures.contract.source import OpenedTable, Regained, RetainedLog, never
 from tidemark.captures.postgres.catalog.encodings import NoCharacter, stored, transcoder
-from tidemark.captures.postgres.chunks.fence import FenceTaker
 from tidemark.captures.postgres.chunks.opened_reader import PACKAGES, open_reader
 from tidemark.captures.postgres.chunks.reader import CopyChunkReader
 from tidemark.captures.postgres.chunks.split_points import SplitScan, split, split_pages
@@ -40,7 +39,7 @@ from tidemark.captures.postgres.server.session import (
 from tidemark.captures.postgres.server.setup import MadeForCapture, Unpublished
 from tidemark.captures.postgres.server.slot_ownership import NOBODY, Owner
 from tidemark.captures.postgres.server.waiting import running_before
-from tidemark.captures.postgres.tables.snapshots import Snapshot, SnapshotFence
+from tidemark.captures.postgres.tables.snapshots import FenceTaker, Snapshot, SnapshotFence
 from tidemark.captures.postgres.tables_that_change.captured_tables import CapturedTables
 from tidemark.captures.postgres.tables_that_change.publishing import Publishing
 from tidemark.captures.postgres.tables_that_change.told_tables import ToldTables

@@ -110,7 +110,7 @@ POSTGRES = (
     ),
     Mutant(
         "the replay position of a standby is believed while more of the log is there",
-        "captures/postgres/chunks/fence.py",
+        "captures/postgres/tables/snapshots.py",
         ("ELSE pg_last_wal_replay_lsn() + 1 END", "ELSE pg_last_wal_replay_lsn() END"),
         (f"{_POSTGRES}/server/test_standby.py",),
     ),

@@ -15,12 +15,11 @@ from tidemark.captures.contract.errors import TableAltered
 from tidemark.captures.postgres.catalog.encodings import transcoder
 from tidemark.captures.postgres.catalog.table_record import read_records
 from tidemark.captures.postgres.chunks.copy_rows import LIMITS, ChunkLimits, CopyConnection, UnsayableText
-from tidemark.captures.postgres.chunks.fence import FenceTaker
 from tidemark.captures.postgres.chunks.pages import File, Place, Rewritten, files_query, next_pages, parse_file
 from tidemark.captures.postgres.chunks.row_decoder import ChunkDecoder, DecodedRows, PlacedRows
 from tidemark.captures.postgres.server.session import ReaderEndpoint, asking
 from tidemark.captures.postgres.tables.scan_target import ScanTarget
-from tidemark.captures.postgres.tables.snapshots import Snapshot, SnapshotFence
+from tidemark.captures.postgres.tables.snapshots import FenceTaker, Snapshot, SnapshotFence
 from tidemark.captures.tables.bad_values import UNDECODABLE, BadValues
 from tidemark.protocol.errors import SourceError
 

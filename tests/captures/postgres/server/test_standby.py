@@ -20,13 +20,12 @@ from tests.conformance.test_rereads import causes, said
 from tests.servers.deadline import wait_until
 from tests.servers.postgres import Database, Postgres, fresh_database, own_server
 from tests.servers.postgres_standby import promote, replayed, standby_of
-from tidemark.captures.postgres.chunks.fence import FenceTaker
 from tidemark.captures.postgres.server.config import parse_endpoint
 from tidemark.captures.postgres.server.positions import parse_lsn
 from tidemark.captures.postgres.server.retention import replica_lag
 from tidemark.captures.postgres.server.rewrite_trigger import SCRIPT
 from tidemark.captures.postgres.server.session import connect
-from tidemark.captures.postgres.tables.snapshots import Snapshot
+from tidemark.captures.postgres.tables.snapshots import FenceTaker, Snapshot
 from tidemark.protocol.errors import SourceError
 
 NAME = "copied"
