@@ -22,7 +22,8 @@ from tidemark.captures.postgres.log import pgoutput
 from tidemark.captures.postgres.log.open_transaction import NO_TRANSACTION, OpenTransaction
 from tidemark.captures.postgres.log.relations import Relations
 from tidemark.captures.postgres.rows.generated_source import Misfit
-from tidemark.captures.postgres.tables.table_contract import BoundRelation, Tables
+from tidemark.captures.postgres.tables.bound_relations import BoundRelation
+from tidemark.captures.postgres.tables_that_change.captured_tables import CapturedTables
 from tidemark.captures.rows.captured_line import opening, without_columns
 from tidemark.captures.tables.bad_values import BadValues
 from tidemark.captures.tables.truncation import Truncation, emptied, ignored
@@ -58,7 +59,7 @@ class Changes:
 
     def __init__(
         self,
-        tables: Tables,
+        tables: CapturedTables,
         relations: Relations,
         *,
         truncation: Truncation,
@@ -211,7 +212,7 @@ class Changes:
 
     def _enter_counted(self, relation: BoundRelation, batch: LogBatch) -> None:
         transaction = self.transaction
-        relation.left_to_scan, relation.counted = False, self._tables.counted(relation.binding)
+        relation.left_to_scan, relation.counted = False, self._tables.scans.rows(relation.binding)
         if relation.counted is not None:
             from_scan = relation.counted.from_scan(transaction.begin.xid, transaction.begin.commit_lsn)
             relation.left_to_scan = from_scan is not False

@@ -9,7 +9,7 @@ from tidemark.backfill.keys import Key
 from tidemark.captures.postgres.log.open_transaction import OpenTransaction
 from tidemark.captures.postgres.rows.generated_source import MISFITS
 from tidemark.captures.postgres.rows.log_columns import Events
-from tidemark.captures.postgres.tables.table_contract import BoundRelation
+from tidemark.captures.postgres.tables.bound_relations import BoundRelation
 from tidemark.captures.rows.gathered_columns import GatheredColumns
 from tidemark.captures.rows.log_parts import LogMeta
 

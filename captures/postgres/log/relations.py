@@ -19,13 +19,8 @@ from tidemark.captures.contract.table_events import (
 from tidemark.captures.postgres.log import pgoutput
 from tidemark.captures.postgres.rows.generated_source import Misfit
 from tidemark.captures.postgres.rows.log_decoder import Relation
-from tidemark.captures.postgres.tables.table_contract import (
-    AlteredTable,
-    BoundRelation,
-    LeftOut,
-    ShownPartition,
-    Tables,
-)
+from tidemark.captures.postgres.tables.bound_relations import AlteredTable, BoundRelation, LeftOut, ShownPartition
+from tidemark.captures.postgres.tables_that_change.captured_tables import CapturedTables
 from tidemark.captures.tables.bad_values import BadValues
 from tidemark.protocol.codec import encode
 from tidemark.protocol.errors import SourceError
@@ -52,7 +47,7 @@ class Relations:
         partitions: Those whose rows are a captured table's, since the log was last read to the end of a transaction.
     """
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: CapturedTables) -> None:
         self._tables = tables
         self._shown: dict[bytes, Relation] = {}  # Those of captured tables, also of those that are left out.
         self.bound: dict[bytes, BoundRelation | Outdated | ChangesPassed | None] = {}
@@ -109,7 +104,7 @@ class Relations:
         return found if isinstance(found, BoundRelation) else None
 
     def take_altered(self, position: int, batch: LogBatch, *, returned: bool) -> None:
-        """Takes tables as ``Tables.altered`` has them, between transactions, with the log read to ``position``."""
+        """Takes the tables of ``CapturedTables.altered``, between transactions, with the log read to ``position``."""
         if self.partitions:
             batch.noted |= self._tables.shown(self.partitions.values())
             self.partitions.clear()
@@ -124,7 +119,7 @@ class Relations:
             _announce(table, batch, returned=returned)
 
     def _outdate(self, binding: int, batch: LogBatch, but: bytes = b"") -> None:
-        """Rows of a binding's relations, but for one, are decoded as ``Tables`` says when the next one comes."""
+        """The rows of a binding's relations, but for one, get another decoder when the next one comes."""
         outdated = [oid for oid in self._of(binding, BoundRelation) if oid != but]
         if outdated:
             self.count_bad(batch)

@@ -16,7 +16,8 @@ from tidemark.captures.postgres.log.connection import LIMITS, POSTGRES_EPOCH, Re
 from tidemark.captures.postgres.log.open_transaction import OpenTransaction
 from tidemark.captures.postgres.log.relations import Relations
 from tidemark.captures.postgres.server.rewrite_trigger import Reason, note_rewrite
-from tidemark.captures.postgres.tables.table_contract import BoundRelation, Tables
+from tidemark.captures.postgres.tables.bound_relations import BoundRelation
+from tidemark.captures.postgres.tables_that_change.told_tables import ToldTables
 from tidemark.captures.tables.truncation import Truncation
 from tidemark.protocol.errors import SourceError
 
@@ -67,7 +68,7 @@ class PgoutputLog:
         self,
         connect: Callable[[StreamStart], ReplicationConnection],
         position: int,
-        tables: Tables,
+        tables: ToldTables,
         *,
         truncation: Truncation,
         texts: Transcoder | None = None,

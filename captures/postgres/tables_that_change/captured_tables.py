@@ -11,7 +11,6 @@ from functools import partial
 import msgspec
 import psycopg
 
-from tidemark.backfill.counted_rows import CountedRows
 from tidemark.captures.contract.errors import TableAway
 from tidemark.captures.contract.source import Regained
 from tidemark.captures.contract.table_changes import Cause, Consequence
@@ -20,27 +19,28 @@ from tidemark.captures.postgres.catalog.table_record import read_digests
 from tidemark.captures.postgres.rows.log_decoder import Relation, compile_log_decoder
 from tidemark.captures.postgres.server.config import EndpointConfig, ResourceConfig
 from tidemark.captures.postgres.server.session import asking, connect
-from tidemark.captures.postgres.server.setup import table_identifier, unpublished
+from tidemark.captures.postgres.server.setup import table_identifier
 from tidemark.captures.postgres.tables.bindings import PostgresBinding, absent, bound_tables
-from tidemark.captures.postgres.tables.counted_scans import Base, CountedScans
+from tidemark.captures.postgres.tables.bound_relations import AlteredTable, BoundRelation, LeftOut, ShownPartition
+from tidemark.captures.postgres.tables.counted_scans import CountedScans
 from tidemark.captures.postgres.tables.noted_table import NotedTable
-from tidemark.captures.postgres.tables.prerequisites import document_failures, log_failures, publication_failures
+from tidemark.captures.postgres.tables.prerequisites import document_failures, log_failures
 from tidemark.captures.postgres.tables.scan_target import ScanTarget
-from tidemark.captures.postgres.tables.table_contract import AlteredTable, BoundRelation, LeftOut, ShownPartition
 from tidemark.captures.postgres.tables_that_change import table_changes
+from tidemark.captures.postgres.tables_that_change.column_fills import present
+from tidemark.captures.postgres.tables_that_change.column_identities import as_logged, has_another_key, lacks_the_key
 from tidemark.captures.postgres.tables_that_change.comparison import (
     away,
     changes_of,
     noted_as_before,
     noted_of,
     oldest_running,
-    present,
+    opened_bindings,
+    seen_now,
     tell,
     were_identified,
     why_unfit,
 )
-from tidemark.captures.postgres.tables_that_change.logged_tables import as_logged, has_another_key, lacks_the_key
-from tidemark.captures.postgres.tables_that_change.opening import opened_bindings, undecodable
 from tidemark.captures.postgres.tables_that_change.shown_changes import ShownNames
 from tidemark.captures.rows.captured_line import origin_members
 from tidemark.captures.tables.altered_tables import AlteredTables
@@ -55,7 +55,7 @@ LOOKING_PART = 20
 
 
 class CapturedTables:
-    """The tables of a source. See ``tidemark.captures.postgres.tables.table_contract.Tables``.
+    """The tables of a source, and how the rows of relations in its log are decoded.
 
     Args:
         session: The session for queries. The attribute ``session`` replaces it after a reconnect.
@@ -154,29 +154,13 @@ class CapturedTables:
         self._left_out.add(binding.index)
 
     def leave_out(self, index: int, identity: str = "") -> None:
-        """See ``tidemark.captures.contract.source.Source`` and ``tidemark.captures.postgres.tables.table_contract``."""
+        """See ``tidemark.captures.contract.source.Source``: its relations are ``LeftOut`` from here on."""
         self._left_out.add(index)
         binding = self.bindings[index]
         oid = identity.partition(" ")[0]
         if binding.unfit is not None and oid:
             # Changes of the table that could be captured are passed over, and counted as changes that were missed.
             self._bind(binding, absent(binding.resource, int(oid)))
-
-    def to_publish(self, index: int, *, asked: bool) -> Table | None:
-        """The table as it is now, if it can be captured once it is published; otherwise None.
-
-        A table that was removed from the publication is published again only if ``asked``. A new table with its name is
-        published in any case.
-        """
-        binding = self.bindings[index]
-        with asking(f"reading the definition of {binding.name}"):
-            table = present(self.session, self._config, binding)
-            if table is None or (table.oid == binding.table.oid and not asked):
-                return None
-            if undecodable(self.session, self._config, binding.resource, table) is not None:
-                return None
-            unfit = any(publication_failures(self.session, self._config, [table]))
-            return table if not unfit and unpublished(self.session, self._config.publication, [table]) else None
 
     def unfit(self, index: int) -> SourceError | None:
         """Why a table cannot be captured as it is now; None where it can."""
@@ -188,11 +172,7 @@ class CapturedTables:
         """See ``tidemark.captures.contract.source.Source``."""
         binding = self.bindings[index]
         with asking(f"reading the definition of {binding.name}"):
-            # The digest is read before the columns: an ALTER in between is seen at the next look.
-            seen = self._digests([binding.table.path]).get(binding.table.path)
-            since = oldest_running(self.session)
-            fresh = present(self.session, self._config, binding)
-            failure = why_unfit(self.session, self._config, binding, fresh)
+            seen, since, fresh, failure = seen_now(self.session, self._config, binding)
         if failure is not None or fresh is None or seen is None:
             self._returning.pop(index, None)
             return failure
@@ -221,7 +201,11 @@ class CapturedTables:
     # As the log shows them.
 
     def relation(self, relation: Relation) -> BoundRelation | AlteredTable | LeftOut | None:
-        """The decoder of a relation's rows; announces a new schema when its columns changed."""
+        """The binding and decoder of a relation's rows, with a new schema when its columns changed.
+
+        None when no binding captures it. An AlteredTable when its rows cannot be told apart as the table's are now:
+        they are skipped, and the table is read again.
+        """
         binding = self._by_oid.get(relation.oid)
         named = binding or self._names.get((relation.schema, relation.table))
         if named is not None and named.index in self._left_out:
@@ -278,11 +262,9 @@ class CapturedTables:
             return None
         with asking(f"looking for {binding.name}"):
             since = oldest_running(self.session)
-            now = present(self.session, self._config, binding)
-            if now is None or now.oid != relation.oid:
-                return None
-            for failure in log_failures(self.session, self._config, binding.resource, now):
-                raise away(failure)
+            now = self._present(binding, relation)
+        if now is None:
+            return None
         logger.warning("%s was dropped and created again, or another table took its name", binding.name)
         self._bind(binding, now)
         binding.noted = noted_of(binding, since)
@@ -294,14 +276,21 @@ class CapturedTables:
         Raises TableAway if the table's replica identity lacks the key.
         """
         with asking(f"reading the key of {binding.name}"):
-            fresh = present(self.session, self._config, binding)
-            if fresh is not None and fresh.oid == relation.oid:
-                for failure in log_failures(self.session, self._config, binding.resource, fresh):
-                    raise away(failure)
-                self._bind(binding, fresh)
-                binding.noted = msgspec.structs.replace(binding.noted, key=binding.key)
+            fresh = self._present(binding, relation)
+        if fresh is not None:
+            self._bind(binding, fresh)
+            binding.noted = msgspec.structs.replace(binding.noted, key=binding.key)
         logger.warning("%s has another key: it is read again", binding.name)
         return not has_another_key(relation, binding)
+
+    def _present(self, binding: PostgresBinding, relation: Relation) -> Table | None:
+        """The binding's table, if it is the relation's. Raises TableAway where it cannot be captured."""
+        now = present(self.session, self._config, binding)
+        if now is None or now.oid != relation.oid:
+            return None
+        for failure in log_failures(self.session, self._config, binding.resource, now):
+            raise away(failure)
+        return now
 
     def _bind(self, binding: PostgresBinding, table: Table) -> None:
         # After a swap of names, another binding may have its old table by now.
@@ -311,22 +300,26 @@ class CapturedTables:
         self._by_oid[table.oid] = binding
         self.opened.put(binding.opened())
 
-    def counted(self, binding: int) -> CountedRows[Base] | None:
-        """See ``tidemark.captures.postgres.tables.table_contract.Tables``."""
-        return self.scans.rows(binding)
-
     def shown(self, partitions: Iterable[ShownPartition] = ()) -> bool:
-        """See ``tidemark.captures.postgres.tables.table_contract.Tables``."""
+        """Whether the log has shown names since this was asked last that ``Source.identity`` has now, and had not.
+
+        Args:
+            partitions: Those that the log has shown.
+        """
         return self._names_shown.noted(self.bindings, partitions)
 
     def truncated(self, binding: int, transaction: int) -> None:
-        """See ``tidemark.captures.postgres.tables.table_contract.Tables``."""
+        """A transaction has a TRUNCATE of it."""
         self._names_shown.truncated(self.bindings[binding], transaction)
 
     # As the catalogs show them.
 
     def altered(self, position: int) -> list[AlteredTable] | None:
-        """See ``tidemark.captures.postgres.tables.table_contract.Tables``."""
+        """Tables that were found altered, once the log was read to where they are; None while it has to be.
+
+        Called between transactions. Their rows are decoded as ``relation`` says from here on, also where no other
+        Relation message comes: a type may have been altered, or names swapped.
+        """
         self._look()
         due = [index for index in self.found.due(position, self._end_of_log) if index not in self._left_out]
         if not due:
@@ -335,10 +328,7 @@ class CapturedTables:
         for index in due:
             binding = self.bindings[index]
             with asking(f"reading the columns of {binding.name}"):
-                seen = self._digests([binding.table.path]).get(binding.table.path)
-                since = oldest_running(self.session)
-                fresh = present(self.session, self._config, binding)
-                failure = why_unfit(self.session, self._config, binding, fresh)
+                seen, since, fresh, failure = seen_now(self.session, self._config, binding)
                 if fresh is None or seen is None or failure is not None:
                     self._seen[index] = None  # It is looked at again: it may be on its way to become something else.
                     if failure is not None:
@@ -393,6 +383,6 @@ class CapturedTables:
         self._look_at = now + took + max(table_changes.LOOK_SECONDS, LOOKING_PART * took)
 
     def away(self) -> dict[int, SourceError]:
-        """See ``tidemark.captures.postgres.tables.table_contract.Tables``."""
+        """Tables that were found since this was asked last not to be as they can be captured, and why."""
         found, self._away = self._away, {}
         return found

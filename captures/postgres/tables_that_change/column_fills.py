@@ -17,7 +17,8 @@ from tidemark.captures.postgres.catalog.columns import Column, ColumnType, Table
 from tidemark.captures.postgres.catalog.encodings import Unsayable
 from tidemark.captures.postgres.catalog.stored_texts import stored_rows
 from tidemark.captures.postgres.rows.generated_source import MISFITS
-from tidemark.captures.postgres.tables.bindings import PostgresBinding
+from tidemark.captures.postgres.server.config import EndpointConfig
+from tidemark.captures.postgres.tables.bindings import PostgresBinding, bound_tables
 from tidemark.captures.postgres.values.types import JSON, JSONB, byte_text, column_conversion
 
 LARGEST = 64 * 1024
@@ -40,6 +41,12 @@ CROSS JOIN parts p
 JOIN pg_catalog.pg_attribute a ON a.attrelid = p.oid AND a.attname = r.attname AND NOT a.attisdropped
 WHERE r.attrelid = %(oid)s AND r.attnum = ANY(%(numbers)s::int2[]) AND a.atthasmissing
 """
+
+
+def present(session: psycopg.Connection, config: EndpointConfig, binding: PostgresBinding) -> Table | None:
+    """The table as it is now, with its record, and with what fills new columns. Raises as ``bound_tables``."""
+    table = bound_tables(session, [binding.resource], config.publication)[0]
+    return None if table is None else with_fills(session, binding, table)
 
 
 def with_fills(session: psycopg.Connection, binding: PostgresBinding, table: Table) -> Table:

@@ -1,9 +1,10 @@
-"""Compares a bound table, as the catalogs show it now, with its noted fingerprint."""
+"""The bound tables as the catalogs show them, when a source opens and later, compared with their noted fingerprints."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import psycopg
 from msgspec.structs import replace
@@ -12,15 +13,15 @@ from tidemark.captures.contract.errors import TableAway
 from tidemark.captures.contract.in_words import in_words
 from tidemark.captures.contract.table_changes import Consequence
 from tidemark.captures.postgres.catalog.columns import Table, recorded
-from tidemark.captures.postgres.catalog.table_record import Store
-from tidemark.captures.postgres.server.config import EndpointConfig
+from tidemark.captures.postgres.catalog.table_record import Store, read_digests
+from tidemark.captures.postgres.server.config import EndpointConfig, ResourceConfig
 from tidemark.captures.postgres.server.session import asking
 from tidemark.captures.postgres.server.setup import lacking
-from tidemark.captures.postgres.tables.bindings import PostgresBinding, bound_tables
+from tidemark.captures.postgres.tables.bindings import PostgresBinding, absent, bound_tables
 from tidemark.captures.postgres.tables.noted_table import NOTHING_SHOWN, NotedTable
 from tidemark.captures.postgres.tables.prerequisites import kinds_failure, log_failures, publication_failures
 from tidemark.captures.postgres.tables_that_change import table_changes
-from tidemark.captures.postgres.tables_that_change.column_fills import with_fills
+from tidemark.captures.postgres.tables_that_change.column_fills import present, with_fills
 from tidemark.captures.postgres.tables_that_change.rewrites import (
     condition_of,
     had_rows_before_it_joined,
@@ -33,8 +34,10 @@ from tidemark.captures.postgres.tables_that_change.table_fingerprint import (
     difference,
     fingerprint,
 )
+from tidemark.captures.tables.table_binding import check_any_fit
+from tidemark.captures.tables.truncation import Truncation
 from tidemark.protocol.errors import SourceError
-from tidemark.protocol.messages import JsonObject
+from tidemark.protocol.messages import Binding, JsonObject
 
 logger = logging.getLogger(__name__)
 
@@ -53,10 +56,71 @@ def oldest_running(session: psycopg.Connection) -> str:
     return str(row[0])
 
 
-def present(session: psycopg.Connection, config: EndpointConfig, binding: PostgresBinding) -> Table | None:
-    """The table as it is now, with its record, and with what fills new columns. Raises as ``bound_tables``."""
-    table = bound_tables(session, [binding.resource], config.publication)[0]
-    return None if table is None else with_fills(session, binding, table)
+class Seen(NamedTuple):
+    """A bound table as the catalogs show it.
+
+    Attributes:
+        digest: Of its record, and read before the table: an ALTER in between is seen at the next look. None if there is
+            no such table.
+        since: See ``oldest_running``; not younger than the table.
+        table: As of ``present``.
+        failure: As of ``why_unfit``.
+    """
+
+    digest: str | None
+    since: str
+    table: Table | None
+    failure: SourceError | None
+
+
+def seen_now(session: psycopg.Connection, config: EndpointConfig, binding: PostgresBinding) -> Seen:
+    """Reads one. Raises as ``present``."""
+    path = binding.table.path
+    digest = read_digests(session, config.publication, [path]).get(path)
+    since = oldest_running(session)
+    table = present(session, config, binding)
+    return Seen(digest, since, table, why_unfit(session, config, binding, table))
+
+
+def opened_bindings(
+    session: psycopg.Connection,
+    config: EndpointConfig,
+    bindings: Sequence[Binding],
+    resources: Sequence[ResourceConfig],
+) -> tuple[list[PostgresBinding], list[str | None]]:
+    """All bindings, and for each the digest of its table's record; None for a table that cannot be captured.
+
+    Raises:
+        SourceError: None of the tables can be captured.
+    """
+    with asking("reading the tables' columns"):
+        # An ALTER in between causes one more look, without a consequence.
+        names = [(resource.schema_name, resource.table) for resource in resources]
+        digests = read_digests(session, config.publication, names)
+        since = oldest_running(session)
+        tables = bound_tables(session, resources, config.publication)
+    bound, seen = [], []
+    for index, (binding, resource, table) in enumerate(zip(bindings, resources, tables, strict=True)):
+        with asking(f"reading the definition of {resource.name}"):
+            unfit = next(log_failures(session, config, resource, table), None)
+        seen.append(digests.get((resource.schema_name, resource.table)) if unfit is None else None)
+        made = PostgresBinding(
+            index,
+            binding.state_key,
+            resource,
+            table if table is not None and unfit is None else absent(resource),
+            emit_truncate=config.truncation is Truncation.EMIT,
+            salt=config.hash_salt.get_secret_value().encode(),
+            on_bad_value=config.on_bad_value,
+            unfit=unfit,
+            identified=config.identifies_columns,
+            rereads_gone=config.on_partition_gone == "reread",
+        )
+        if unfit is None:
+            made.noted = noted_of(made, since)
+        bound.append(made)
+    check_any_fit(bound)
+    return bound, seen
 
 
 def noted_of(binding: PostgresBinding, since: str) -> NotedTable:

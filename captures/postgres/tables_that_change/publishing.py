@@ -23,8 +23,9 @@ from tidemark.captures.postgres.server.setup import (
     publication_lost,
     unpublished,
 )
-from tidemark.captures.postgres.tables.prerequisites import kinds_failure, publication_failures
+from tidemark.captures.postgres.tables.prerequisites import kinds_failure, log_failures, publication_failures
 from tidemark.captures.postgres.tables_that_change.captured_tables import CapturedTables
+from tidemark.captures.postgres.tables_that_change.column_fills import present
 from tidemark.protocol.errors import SourceError
 
 PUBLISH_SECONDS = 2.0
@@ -84,7 +85,7 @@ class Publishing:
 
     def publish_again(self, binding: int, *, asked: bool) -> bool:
         """Publishes a table if that needs no waiting, since the log is not read meanwhile. Returns whether it did."""
-        if not self._config.create or (table := self._followed.to_publish(binding, asked=asked)) is None:
+        if not self._config.create or (table := self._to_publish(binding, asked=asked)) is None:
             return False
         deadline = time.monotonic() + PUBLISH_SECONDS
         try:
@@ -97,6 +98,21 @@ class Publishing:
         if made is not None:
             self._made(made)
         return made is not None
+
+    def _to_publish(self, index: int, *, asked: bool) -> Table | None:
+        """The table as it is now, if it can be captured once it is published; otherwise None.
+
+        A table that was removed from the publication is published again only if ``asked``. A new table with its name is
+        published in any case.
+        """
+        binding = self._followed.bindings[index]
+        with asking(f"reading the definition of {binding.name}"):
+            table = present(self._session, self._config, binding)
+            if table is None or (table.oid == binding.table.oid and not asked):
+                return None
+            unfit = any(log_failures(self._session, self._config, binding.resource, table))
+            unfit = unfit or any(publication_failures(self._session, self._config, [table]))
+            return table if not unfit and unpublished(self._session, self._config.publication, [table]) else None
 
     @property
     def _session(self) -> psycopg.Connection:

@@ -26,8 +26,8 @@ from tidemark.captures.postgres.catalog.table_record import (
 from tidemark.captures.postgres.rows.log_decoder import Relation
 from tidemark.captures.postgres.server.rewrite_trigger import Reason
 from tidemark.captures.postgres.tables.bindings import PostgresBinding
+from tidemark.captures.postgres.tables.bound_relations import ShownPartition
 from tidemark.captures.postgres.tables.noted_table import NotedTable, Pair
-from tidemark.captures.postgres.tables.table_contract import ShownPartition
 from tidemark.captures.postgres.tables_that_change.column_identities import noted_columns
 from tidemark.captures.postgres.values.types import EnumLabels
 from tidemark.captures.tables.altered_tables import AlteredTables

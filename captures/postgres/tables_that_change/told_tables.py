@@ -10,17 +10,23 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import reduce
 from operator import or_
 from typing import Any
 
+import psycopg
+
 from tidemark.captures.postgres.catalog.columns import Table, recorded
+from tidemark.captures.postgres.catalog.table_record import TableRecord
 from tidemark.captures.postgres.server.rewrite_trigger import Reason
 from tidemark.captures.postgres.server.session import asking
-from tidemark.captures.postgres.tables.table_contract import AlteredTable
+from tidemark.captures.postgres.tables.bindings import PostgresBinding
+from tidemark.captures.postgres.tables.bound_relations import AlteredTable
+from tidemark.captures.postgres.tables.noted_table import NotedTable
 from tidemark.captures.postgres.tables_that_change.captured_tables import LOOKING_PART, CapturedTables
-from tidemark.captures.postgres.tables_that_change.comparison import oldest_running, present, why_unfit
-from tidemark.captures.postgres.tables_that_change.sole_change import is_sole_change
+from tidemark.captures.postgres.tables_that_change.comparison import seen_now
+from tidemark.captures.postgres.tables_that_change.table_fingerprint import fingerprint
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +40,15 @@ class ToldTables(CapturedTables):
         self._compare_at = 0.0
 
     def rewritten(self, reasons: Mapping[int, Reason], transaction: int) -> bool:
-        """See ``tidemark.captures.postgres.tables.table_contract.Tables``."""
+        """A transaction, which has been read to its end, tells that an ALTER TABLE rewrote relations in it.
+
+        Args:
+            reasons: Why, by the relation's oid. Anybody may have written them.
+            transaction: Its id, in 32 bits.
+
+        Returns:
+            Whether ``altered`` is to be asked before more of the log is read: captured tables are among them.
+        """
         found = False
         for binding in self.captured:
             stores = reasons.keys() & {store.oid for store in recorded(binding.table).stores}
@@ -46,7 +60,7 @@ class ToldTables(CapturedTables):
         return found and time.monotonic() >= self._compare_at
 
     def altered(self, position: int) -> list[AlteredTable] | None:
-        """See ``tidemark.captures.postgres.tables.table_contract.Tables``."""
+        """As ``CapturedTables.altered``, without waiting for tables of which the log itself tells."""
         taken = self._take_told() if self._told and time.monotonic() >= self._compare_at else []
         altered = super().altered(position)
         return [*taken, *(altered or ())] if taken else altered
@@ -67,20 +81,66 @@ class ToldTables(CapturedTables):
     def _take_where_told(self, index: int, transaction: str, reason: Reason) -> AlteredTable | None:
         binding = self.bindings[index]
         with asking(f"reading the columns of {binding.name}"):
-            seen = self._digests([binding.table.path]).get(binding.table.path)
-            since = oldest_running(self.session)
-            fresh = present(self.session, self._config, binding)
-            fits = why_unfit(self.session, self._config, binding, fresh) is None
-            sole = fresh if fits and fresh is not None and self._is_sole(index, fresh, since, transaction) else None
+            seen, since, fresh, failure = seen_now(self.session, self._config, binding)
+            if (
+                fresh is None
+                or failure is not None
+                or not is_sole_change(self.session, binding, fresh, since, transaction)
+            ):
+                fresh = None
         altered = None
-        if sole is not None and seen is not None:
+        if fresh is not None and seen is not None:
             logger.info("%s was rewritten by ALTER TABLE in transaction %s: %s", binding.name, transaction, reason.text)
-            altered = self._take(binding, sole, since)
+            altered = self._take(binding, fresh, since)
         if altered is None:
             self.found.add(index)  # More happened to it, or nothing: it is compared where the log ends now.
         else:
             self._seen[index] = seen
         return altered
 
-    def _is_sole(self, index: int, fresh: Table, since: str, transaction: str) -> bool:
-        return is_sole_change(self.session, self.bindings[index], fresh, since, transaction)
+
+# VACUUM and ANALYZE write a row of pg_class in its place, and leave its xmin.
+_LAST_WRITTEN = """
+SELECT count(*) FROM pg_catalog.pg_class WHERE oid = ANY(%s::oid[]) AND xmin::text = %s
+"""
+
+
+def is_sole_change(
+    session: psycopg.Connection, binding: PostgresBinding, table: Table, since: str, transaction: str
+) -> bool:
+    """Whether the transaction rewrote the table, and nothing else wrote what is noted of it since.
+
+    The catalogs then show the table as the log has it where that transaction ends, however much of the log is left. It
+    does not hold of an ALTER TABLE after a SAVEPOINT: the catalogs then have the id of a subtransaction.
+
+    Args:
+        table: As the catalogs show it now.
+        since: As of ``fingerprint``.
+        transaction: Its id, in 32 bits.
+
+    Raises:
+        psycopg.Error: The server refuses.
+    """
+    record, before = recorded(table), binding.noted
+    now = fingerprint(record, binding.resource, replace(binding, table=table).key, since)
+    if not _same_otherwise(before, now) or not _columns_are_of(before, now, record, transaction):
+        return False
+    files = [store.oid for store in record.rewritten(before.files)]
+    last_written = session.execute(_LAST_WRITTEN, [files, transaction]).fetchone()
+    return bool(files) and last_written == (len(files),)
+
+
+def _same_otherwise(before: NotedTable, now: NotedTable) -> bool:
+    """Whether two fingerprints are the same but for columns and files."""
+    mine = before.oid, before.key, before.entry, before.options, before.readable, before.partitions
+    return mine == (now.oid, now.key, now.entry, now.options, now.readable, now.partitions)
+
+
+def _columns_are_of(before: NotedTable, now: NotedTable, record: TableRecord, transaction: str) -> bool:
+    """Whether the transaction wrote all columns that are not as before, and dropped none."""
+    added = now.columns.keys() - before.columns.keys()
+    if before.attributes is None or record.attributes != before.attributes + len(added):
+        return False
+    if not before.columns.keys() <= now.columns.keys():
+        return False
+    return all(column.written == transaction or column == before.columns.get(n) for n, column in now.columns.items())

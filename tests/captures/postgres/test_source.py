@@ -15,8 +15,8 @@ from tidemark.captures.postgres.rows.log_decoder import Relation, RelationColumn
 from tidemark.captures.postgres.server.config import parse_endpoint, parse_resource
 from tidemark.captures.postgres.source import PostgresSource
 from tidemark.captures.postgres.tables.bindings import PostgresBinding
+from tidemark.captures.postgres.tables.bound_relations import BoundRelation
 from tidemark.captures.postgres.tables.scan_target import ScanTarget
-from tidemark.captures.postgres.tables.table_contract import BoundRelation
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.messages import Binding
 
