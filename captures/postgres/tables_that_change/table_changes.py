@@ -217,5 +217,5 @@ PUT_BACK = TableChange.of(
 CHANGES = tuple(each for each in list(globals().values()) if isinstance(each, TableChange))
 """Every change that matters, in the order in which they are defined above.
 
-What is not among them keeps all values: see ``tidemark.captures.postgres.tables_that_change.kept_values``.
+What is not among them keeps all values: docs/postgres.md has a list of that, too.
 """

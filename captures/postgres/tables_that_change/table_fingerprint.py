@@ -1,4 +1,9 @@
-"""Makes a table's fingerprint from its record, and compares a later record with it."""
+"""Makes a table's fingerprint from its record, and compares a later record with it.
+
+The catalogs show no statements. They show which rows of theirs were written, and whether a table is in another file. A
+table is read again if it is in another file and a row of pg_attribute of a captured column was written since, and if a
+column has another type. All else keeps the values of columns: docs/postgres.md has the list.
+"""
 
 from __future__ import annotations
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from tests.captures.postgres.tables_that_change import kept_values
+from tests.captures.postgres.tables_that_change.kept_values import KeepsValues
 from tidemark.captures.contract.table_changes import TableChange
 from tidemark.captures.postgres.server.rewrite_trigger import SCRIPT
-from tidemark.captures.postgres.tables_that_change import kept_values
 from tidemark.captures.postgres.tables_that_change import table_changes as changes
-from tidemark.captures.postgres.tables_that_change.kept_values import KeepsValues
 
 Statements = Callable[[int], list[str]]
 

@@ -16,13 +16,13 @@ from tests.captures.changes_page import markdown
 from tests.captures.impatient import aside_of
 from tests.captures.postgres.tables_that_change import test_values
 from tests.captures.postgres.tables_that_change.capturing import SECONDS, capturing, held, kept, made, since_emptied
+from tests.captures.postgres.tables_that_change.kept_values import KeepsValues
 from tests.captures.postgres.tables_that_change.scenes import SCENES, Scene
 from tests.captures.session import Json, Session
 from tests.captures.source_tables import prepare
 from tests.servers.postgres import Database
 from tidemark.captures.contract import causes
 from tidemark.captures.contract.table_changes import Cause, Consequence, TableChange
-from tidemark.captures.postgres.tables_that_change.kept_values import KeepsValues
 from tidemark.captures.postgres.tables_that_change.table_changes import CHANGES, INCLUDED, PUT_BACK
 
 BY_CAPTURE_FILE = {

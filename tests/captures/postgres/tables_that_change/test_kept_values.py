@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.captures.postgres.tables_that_change.kept_values import KEPT, markdown
 from tests.captures.postgres.tables_that_change.verdicts import PARTS, PLAIN, ROWS, Change, outcomes
 from tests.captures.source_tables import prepare
 from tests.servers.postgres import Database
-from tidemark.captures.postgres.tables_that_change.kept_values import KEPT, markdown
 
 _T = "ALTER TABLE {t} "
 _NUMBERS = (

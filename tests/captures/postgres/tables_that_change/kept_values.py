@@ -1,9 +1,4 @@
-"""What may be done to a captured table that keeps all values, and why: the other list in docs/postgres.md.
-
-The catalogs show no statements. They show which rows of theirs were written, and whether a table is in another file. A
-table is read again if it is in another file and a row of pg_attribute of a captured column was written since, and if a
-column has another type. All else keeps the values of columns.
-"""
+"""What may be done to a captured table that keeps all values, and why: the other list in docs/postgres.md."""
 
 from __future__ import annotations
 
