@@ -122,7 +122,7 @@ ORDER BY t.oid, a.attnum
 
 
 def read_tables(connection: psycopg.Connection, names: Sequence[tuple[str, str]] | None = None) -> list[Table]:
-    """Every table that can be captured, sorted by schema and name.
+    """Every table that can be captured, sorted by schema and name. Raises psycopg.Error.
 
     These are ordinary tables and the roots of partitioned tables, outside the system's schemas. Foreign, temporary and
     unlogged tables are left out, because the log does not have their rows. Partitions are left out unless they are in
@@ -132,9 +132,6 @@ def read_tables(connection: psycopg.Connection, names: Sequence[tuple[str, str]]
     Args:
         connection: In autocommit mode.
         names: Only these tables, as (schema, name). A name without such a table is left out.
-
-    Raises:
-        psycopg.Error: The server refuses.
     """
     with connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")

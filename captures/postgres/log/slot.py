@@ -191,14 +191,11 @@ def _while_in_use(
 def standing_failures(
     session: psycopg.Connection, config: EndpointConfig, owner: Owner, state: JsonObject, *, running: bool
 ) -> Iterator[SourceError]:
-    """The errors that ``open`` would raise now, without creating anything.
+    """The errors that ``open`` would raise now, without creating anything. Raises psycopg.Error.
 
     Args:
         state: The small members of the capture's state; empty before its first start.
         running: The capture is running, and holds its slot.
-
-    Raises:
-        psycopg.Error: The server refuses to be asked.
     """
     slot = read_slot(session, config.slot)
     cursor = state.get("cursor")

@@ -97,8 +97,7 @@ def trigger_of(session: psycopg.Connection) -> Trigger:
 def tell_of_trigger(session: psycopg.Connection) -> None:
     """Says whether the event trigger exists, and how to create it. Warns of one that does not do what it should.
 
-    Raises:
-        psycopg.Error: The server refuses.
+    Raises psycopg.Error.
     """
     found = trigger_of(session)
     if found is Trigger.PRESENT:

@@ -126,8 +126,7 @@ def run_patiently(
 def running_before(session: psycopg.Connection, barrier: int) -> str:
     """The transactions with an id below ``barrier`` that have not ended, for people; empty if none is to be seen.
 
-    Raises:
-        psycopg.Error: The server refuses.
+    Raises psycopg.Error.
     """
     found = stored_rows(session, _RUNNING, {"barrier": str(barrier % (1 << 32))}, foreign=True)
     return "; ".join(_in_words(*row) for row in found)

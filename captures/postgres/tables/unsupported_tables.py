@@ -37,8 +37,7 @@ _KINDS = {
 def no_table(session: psycopg.Connection, config: EndpointConfig, resource: ResourceConfig) -> SourceError:
     """The error for a resource without a table: it says what has the name instead, or which name was perhaps meant.
 
-    Raises:
-        psycopg.Error: The server refuses.
+    Raises psycopg.Error.
     """
     name = resource.name
     if not is_sayable(session, resource.schema_name + resource.table):
@@ -150,8 +149,7 @@ def uncaptured_partitions(
 def warn_of_foreign_partitions(session: psycopg.Connection, tables: Sequence[Table]) -> None:
     """Logs a warning for partitions that are foreign tables: a backfill reads them, but the log lacks their changes.
 
-    Raises:
-        psycopg.Error: The server refuses.
+    Raises psycopg.Error.
     """
     found = stored_rows(
         session,

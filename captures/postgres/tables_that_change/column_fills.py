@@ -50,11 +50,7 @@ def present(session: psycopg.Connection, config: EndpointConfig, binding: Postgr
 
 
 def with_fills(session: psycopg.Connection, binding: PostgresBinding, table: Table) -> Table:
-    """The binding's table with what fills the columns that its fingerprint does not have.
-
-    Raises:
-        psycopg.Error: The server refuses.
-    """
+    """The binding's table with what fills the columns that its fingerprint does not have. Raises psycopg.Error."""
     noted, record = binding.noted, table.record
     if record is None or noted.oid != table.oid:
         return table

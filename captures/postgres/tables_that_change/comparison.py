@@ -48,8 +48,7 @@ NAMED = 50
 def oldest_running(session: psycopg.Connection) -> str:
     """A transaction id. Every transaction below it has ended, and its changes of the catalogs are visible.
 
-    Raises:
-        psycopg.Error: The server refuses.
+    Raises psycopg.Error.
     """
     row = session.execute("SELECT pg_snapshot_xmin(pg_current_snapshot())::text").fetchone()
     assert row is not None
@@ -132,8 +131,7 @@ def noted_of(binding: PostgresBinding, since: str) -> NotedTable:
 def noted_as_before(session: psycopg.Connection, binding: PostgresBinding, identity: JsonObject) -> bool:
     """Whether the binding's table changed since an earlier session's state: it then has the fingerprint of that.
 
-    Raises:
-        SourceError: The server cannot be asked.
+    Raises SourceError.
     """
     before = _noted_earlier(binding, identity)
     if before is None or not _changed_since(binding, before):
@@ -188,8 +186,7 @@ def _followed(binding: PostgresBinding) -> Handling | None:
 def changes_of(session: psycopg.Connection, binding: PostgresBinding, table: Table) -> Difference | None:
     """What changed since ``binding.noted``; None while that is unknown because another session locks the table.
 
-    Raises:
-        SourceError: The server cannot be asked.
+    Raises SourceError.
     """
     key = binding.resource.key if binding.resource.key is not None else table.key
     gone = table_changes.PARTITION_REMOVED if binding.rereads_gone else table_changes.PARTITION_GONE
@@ -248,8 +245,7 @@ def why_unfit(
 ) -> SourceError | None:
     """Why the log does not have the table's changes, or could not be decoded; None if it has them.
 
-    Raises:
-        psycopg.Error: The server refuses.
+    Raises psycopg.Error.
     """
     for failure in log_failures(session, config, binding.resource, table):
         return failure

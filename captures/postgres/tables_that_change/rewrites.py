@@ -55,7 +55,7 @@ def holds_rows(session: psycopg.Connection, store: Store) -> bool | None:
 
 
 def had_rows_before_it_joined(session: psycopg.Connection, store: Store, root: int) -> bool | None:
-    """Whether some of the first rows of a partition are older than its attachment; None as above.
+    """Whether some of the first rows of a partition are older than its attachment; None as above. Raises psycopg.Error.
 
     The log has such rows as another table's, or not at all. Rows of the attaching transaction itself are older if an
     earlier command wrote them. An ALTER TABLE that rewrites rows, such as SET LOGGED, hides their age: after it, every
@@ -65,9 +65,6 @@ def had_rows_before_it_joined(session: psycopg.Connection, store: Store, root: i
 
     Args:
         root: The number of the table that it is a partition of.
-
-    Raises:
-        psycopg.Error: The server refuses.
     """
     query = sql.SQL(
         "SELECT EXISTS (SELECT FROM (SELECT xmin, cmin FROM ONLY {} LIMIT {}) r"
@@ -81,11 +78,7 @@ def had_rows_before_it_joined(session: psycopg.Connection, store: Store, root: i
 
 
 def condition_of(session: psycopg.Connection, store: Store) -> str | None:
-    """A condition for the rows of a partition, by which the server finds it; None as above.
-
-    Raises:
-        psycopg.Error: The server refuses.
-    """
+    """A condition for the rows of a partition, by which the server finds it; None as above. Raises psycopg.Error."""
     query = sql.SQL("SELECT {} || coalesce(pg_catalog.pg_get_partition_constraintdef({}), 'true')")
     return _asked(session, store, query.format(sql.Literal(OF_PARTITION), sql.Literal(store.oid)), refused="true")
 
