@@ -50,7 +50,7 @@ class ShownNames:
 
     def rewritten(self, binding: PostgresBinding, reason: Reason) -> None:
         """Notes that the log says that an ALTER TABLE rewrote the table."""
-        self._keep(binding, with_rewrite(binding.noted, reason))
+        self._keep(binding, _with(binding.noted, rewritten=binding.noted.shown.rewritten | int(reason)))
 
     def note(self, binding: PostgresBinding, relation: Relation | None = None, *, sure: bool = True) -> None:
         """Notes what the bound table, or a relation of it, has and its fingerprint lacks.
@@ -60,25 +60,26 @@ class ShownNames:
         """
         noted = with_later_labels(binding.noted, recorded(binding.table))
         if binding.identified:
-            columns = [column for column in binding.table.columns if column.number and not column.generated]
-            told = {column.number: (binding.handling(column.name), column.type.oid) for column in columns}
+            bound = [column for column in binding.table.columns if column.number and not column.generated]
+            told = {column.number: (binding.handling(column.name), column.type.oid) for column in bound}
             for known in noted_columns(noted):
                 before = (binding.handling(known.name), known.type)
                 sure &= same_told(before, told.get(known.number, before))
             sure &= not any(told_otherwise(noted, number, now) for number, now in told.items())
             noted = with_told(noted, told, sure=sure)
-            shown = [(column.number, column.name, column.type.oid) for column in columns]
+            shown = [(column.number, column.name, column.type.oid) for column in bound]
             if shown != [(known.number, known.name, known.type) for known in noted_columns(noted)]:
                 self._found.add(binding.index)
         else:
-            noted = with_later_columns(noted, recorded(binding.table))
+            columns = [column for column in recorded(binding.table).columns if not column.generated]
+            noted = with_columns(noted, [(column.name, column.type) for column in columns])
             if relation is not None:
                 noted = with_columns(noted, [(column.name, column.type_oid) for column in relation.columns])
         self._keep(binding, noted)
 
     def truncated(self, binding: PostgresBinding, transaction: int) -> None:
         """Notes the last transaction that has a TRUNCATE of the table."""
-        self._keep(binding, with_truncation(binding.noted, transaction))
+        self._keep(binding, _with(binding.noted, truncated=str(transaction)))
 
     def labels(self, binding: PostgresBinding) -> EnumLabels:
         """Collects the labels that the rows of a new decoder have and the fingerprint lacks."""
@@ -110,15 +111,15 @@ class ShownNames:
 def with_labels(noted: NotedTable, labels: Iterable[tuple[int, str]]) -> NotedTable:
     """The fingerprint with labels that rows have, by type."""
     new = tuple(label for label in sorted(labels) if label not in noted.shown.labels)
-    return _with(noted, labels=(*noted.shown.labels, *new)) if new else noted
+    return _with(noted, labels=(*noted.shown.labels, *new))
 
 
 def with_columns(noted: NotedTable, columns: Iterable[tuple[str, int]]) -> NotedTable:
     """The fingerprint with a Relation message, by the names and types of its columns."""
     known = {(column.name, column.type) for column in noted.columns.values()}
     others = tuple(column for column in columns if column not in known)
-    new = others and others not in noted.shown.columns
-    return _with(noted, columns=(*noted.shown.columns, others)) if new else noted
+    new = () if not others or others in noted.shown.columns else (others,)
+    return _with(noted, columns=(*noted.shown.columns, *new))
 
 
 def with_told(noted: NotedTable, told_now: Mapping[int, Pair], *, sure: bool) -> NotedTable:
@@ -129,37 +130,14 @@ def with_told(noted: NotedTable, told_now: Mapping[int, Pair], *, sure: bool) ->
         sure: All of them were told, and rightly.
     """
     new = {str(number): each for number, each in told_now.items() if str(number) not in noted.columns}
-    told = {**new, **noted.shown.told}
-    unsure = is_unsure(noted) or not sure
-    return noted if (told, unsure) == (noted.shown.told, is_unsure(noted)) else _with(noted, told=told, unsure=unsure)
-
-
-def with_truncation(noted: NotedTable, transaction: int) -> NotedTable:
-    """The fingerprint with a transaction that has a TRUNCATE of the table."""
-    return _with(noted, truncated=str(transaction))
+    return _with(noted, told={**new, **noted.shown.told}, unsure=noted.shown.unsure or not sure)
 
 
 def with_partition(noted: NotedTable, oid: int, transaction: int, name: str) -> NotedTable:
     """The fingerprint with a partition whose rows the log has had since the transaction."""
-    if str(oid) in (noted.partitions or ()) or str(oid) in noted.shown.partitions:
+    if str(oid) in (noted.partitions or ()):
         return noted
-    return _with(noted, partitions={**noted.shown.partitions, str(oid): Partition(str(transaction), name)})
-
-
-def with_rewrite(noted: NotedTable, reason: Reason) -> NotedTable:
-    """The fingerprint with a reason for which a message in the log says that the table was rewritten."""
-    reasons = noted.shown.rewritten | int(reason)
-    return noted if reasons == noted.shown.rewritten else _with(noted, rewritten=reasons)
-
-
-def column_was_rewritten(noted: NotedTable) -> bool:
-    """Whether a message in the log says that the table was rewritten for a column that it had."""
-    return bool(noted.shown.rewritten & Reason.COLUMN)
-
-
-def is_unsure(noted: NotedTable) -> bool:
-    """Whether the log has had rows of which it is not known which columns they have."""
-    return noted.shown.unsure
+    return _with(noted, partitions={str(oid): Partition(str(transaction), name), **noted.shown.partitions})
 
 
 def told_otherwise(noted: NotedTable, number: int, now: Pair) -> bool:
@@ -170,13 +148,8 @@ def told_otherwise(noted: NotedTable, number: int, now: Pair) -> bool:
 def with_later_labels(noted: NotedTable, record: TableRecord) -> NotedTable:
     """The fingerprint with the labels that only a later record has: chunks may read rows with these."""
     known = known_labels(noted, record)
-    later = {(part.oid, label) for part in _enums(record.columns) for label in labels_of(part) - known[part.oid]}
+    later = {(part.oid, label) for part in _enums(record.columns) for label in _labels(part.parts) - known[part.oid]}
     return with_labels(noted, later)
-
-
-def with_later_columns(noted: NotedTable, record: TableRecord) -> NotedTable:
-    """The same of columns."""
-    return with_columns(noted, [(column.name, column.type) for column in record.columns if not column.generated])
 
 
 def known_labels(noted: NotedTable, record: TableRecord) -> dict[int, frozenset[str]]:
@@ -187,27 +160,24 @@ def known_labels(noted: NotedTable, record: TableRecord) -> dict[int, frozenset[
 
 def labels_are_gone(noted: NotedTable, part: TypePart) -> bool:
     """Whether rows have labels that the enum no longer has: they were renamed."""
-    now = labels_of(part)
+    now = _labels(part.parts)
     return any(oid == part.oid and label not in now for oid, label in noted.shown.labels)
 
 
-def columns_are_gone(noted: NotedTable, columns: Sequence[ColumnRecord]) -> bool:
-    """Whether the log had a column that the table no longer has: it was renamed, dropped, or got a type."""
-    now = [(column.name, column.type) for column in columns]
-    return any(not _has(now, pair) for pairs in noted.shown.columns for pair in pairs)
-
-
-def added_otherwise(noted: NotedTable, record: TableRecord) -> bool:
-    """Whether the log had other new columns than those that the table has, perhaps under the same names."""
+def shown_otherwise(noted: NotedTable, record: TableRecord) -> bool:
+    """Whether the log had other columns than those that the table has, perhaps under the same names."""
     shown = noted.shown.columns
+    now = [(column.name, column.type) for column in record.columns]
+    if any(not any(same_told(each, pair) for each in now) for pairs in shown for pair in pairs):
+        return True
     added = [column for column in record.columns if str(column.number) not in noted.columns]
     if not shown or not added:
         return False
     first = (added[0].number - 1 if noted.attributes is None else noted.attributes) + 1
     if [column.number for column in added] != list(range(first, first + len(added))):
         return True
-    now = [(column.name, column.type) for column in added if not column.generated]
-    return any(not all(map(same_told, pairs, now)) or len(pairs) > len(now) for pairs in shown)
+    new = [(column.name, column.type) for column in added if not column.generated]
+    return any(not all(map(same_told, pairs, new)) or len(pairs) > len(new) for pairs in shown)
 
 
 def token(parts: Sequence[str]) -> str:
@@ -230,12 +200,8 @@ def same_told(one: Pair, other: Pair) -> bool:
     return bool(one[0] == other[0]) and same_type(one[1], other[1])
 
 
-def labels_of(part: TypePart) -> frozenset[str]:
-    """The labels of an enum."""
-    return _labels(part.parts)
-
-
 def _labels(parts: Collection[str]) -> frozenset[str]:
+    """The labels of an enum."""
     return frozenset(label.rpartition(" ")[0] for label in parts)  # The transaction that wrote it follows.
 
 
@@ -249,9 +215,7 @@ def _enums(columns: Iterable[ColumnRecord]) -> Iterable[TypePart]:
     return (part for column in columns for part in column.types if part.kind == "e")
 
 
-def _has(pairs: Iterable[Pair], wanted: Pair) -> bool:
-    return any(same_told(pair, wanted) for pair in pairs)
-
-
-def _with(noted: NotedTable, **shown: Any) -> NotedTable:
-    return replace(noted, shown=replace(noted.shown, **shown))
+def _with(noted: NotedTable, **members: Any) -> NotedTable:
+    """The fingerprint with other members of ``Shown``; itself if they are the same."""
+    shown = replace(noted.shown, **members)
+    return noted if shown == noted.shown else replace(noted, shown=shown)

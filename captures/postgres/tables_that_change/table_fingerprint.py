@@ -13,16 +13,14 @@ from typing import NamedTuple
 from tidemark.captures.contract.table_changes import Cause, Consequence, TableChange, decided
 from tidemark.captures.postgres.catalog.table_record import ColumnRecord, Partition, Store, TableRecord
 from tidemark.captures.postgres.server.config import ResourceConfig
+from tidemark.captures.postgres.server.rewrite_trigger import Reason
 from tidemark.captures.postgres.tables.noted_table import NotedColumn, NotedTable
 from tidemark.captures.postgres.tables_that_change import table_changes as changes
 from tidemark.captures.postgres.tables_that_change.shown_changes import (
-    added_otherwise,
-    column_was_rewritten,
-    columns_are_gone,
-    is_unsure,
     labels_are_gone,
     only_added,
     same_type,
+    shown_otherwise,
     token,
     told_otherwise,
 )
@@ -177,8 +175,7 @@ def _of_columns(
     """The changes of columns, with each change's columns in the table's order."""
     by_change: dict[TableChange, list[str]] = {}
     before = noted.columns
-    gone, otherwise = columns_are_gone(noted, record.columns), added_otherwise(noted, record)
-    unsure = handling is not None and is_unsure(noted)
+    unsure = shown_otherwise(noted, record) if handling is None else noted.shown.unsure
     followed = None if unsure else handling
     names = {known.name for known in before.values() if known.mark not in ("excluded", "generated")}
     for column in record.columns:
@@ -191,13 +188,9 @@ def _of_columns(
                 found = list(_added_as_told(noted, record, column, followed))
             else:
                 found = list(_added(column, again=column.name in names, rewritten=rewritten))
-            if otherwise:
-                found.append(changes.COLUMN_RENAMED)
         else:
             found = list(_altered(known, column, resource, None if in_key else followed))
             found += _written(noted, known, column, rewritten=rewritten)
-            if gone and not found and known.written != column.written:
-                found.append(changes.COLUMN_RENAMED)  # And renamed back.
         if unsure and (known is None or _is_touched(known, column)):
             found.append(changes.COLUMN_RENAMED)
         found += _of_types(noted, known, column)
@@ -247,7 +240,7 @@ def _altered(
 def _written(noted: NotedTable, known: NotedColumn, column: ColumnRecord, *, rewritten: bool) -> Iterable[TableChange]:
     """The change of a column's values in rows that were there."""
     if rewritten and known.written != column.written:
-        yield changes.COLUMN_REWRITTEN if column_was_rewritten(noted) else changes.COLUMN_WRITTEN
+        yield changes.COLUMN_REWRITTEN if noted.shown.rewritten & Reason.COLUMN else changes.COLUMN_WRITTEN
     elif not same_type(known.type, column.type):
         yield changes.COLUMN_WRITTEN
 
