@@ -13,8 +13,7 @@ from typing import Any
 import psycopg
 
 from tidemark.captures.postgres.catalog.columns import Attribute, Column, ColumnType, Kind, Table
-from tidemark.captures.postgres.catalog.encodings import is_transcoded
-from tidemark.captures.postgres.catalog.stored_texts import rows_of_tables, stored_rows
+from tidemark.captures.postgres.catalog.encodings import is_transcoded, rows_of_tables, stored_rows
 from tidemark.captures.postgres.catalog.table_record import TYPE_PARTS
 
 # Sizes and estimates of a partitioned table are those of its partitions. pg_inherits is walked by hand:

@@ -11,8 +11,7 @@ import psycopg
 from psycopg import sql
 
 from tidemark.captures.postgres.catalog.columns import Table
-from tidemark.captures.postgres.catalog.encodings import Unsayable
-from tidemark.captures.postgres.catalog.stored_texts import stored_rows
+from tidemark.captures.postgres.catalog.encodings import Unsayable, stored_rows
 from tidemark.captures.postgres.catalog.table_record import Store
 from tidemark.protocol.errors import SourceError
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 
 import psycopg
 
-from tidemark.captures.postgres.catalog.stored_texts import rows_of_tables
+from tidemark.captures.postgres.catalog.encodings import rows_of_tables
 
 FIRST_NORMAL_OID = 16384
 """Types below are the server's own (transam.h)."""

@@ -9,7 +9,7 @@ import psycopg
 from psycopg import sql
 
 from tidemark.captures.contract.source import RetainedLog
-from tidemark.captures.postgres.catalog.stored_texts import stored_rows
+from tidemark.captures.postgres.catalog.encodings import stored_rows
 from tidemark.captures.postgres.server.config import EndpointConfig
 from tidemark.captures.postgres.server.positions import parse_lsn
 from tidemark.captures.postgres.server.session import asking

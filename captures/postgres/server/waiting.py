@@ -16,7 +16,7 @@ import psycopg
 from psycopg import pq, sql
 
 from tidemark.captures.contract.errors import SessionEnded
-from tidemark.captures.postgres.catalog.stored_texts import stored_rows
+from tidemark.captures.postgres.catalog.encodings import stored_rows
 from tidemark.captures.postgres.server.config import EndpointConfig
 from tidemark.captures.postgres.server.session import connect_pq, execute_within, in_recovery, query_failure
 

@@ -11,7 +11,7 @@ import psycopg
 from psycopg import sql
 
 from tidemark.captures.postgres.catalog.columns import Table
-from tidemark.captures.postgres.catalog.stored_texts import is_sayable, stored_rows
+from tidemark.captures.postgres.catalog.encodings import is_sayable, stored_rows
 from tidemark.captures.postgres.rows.generated_source import null_key
 from tidemark.captures.postgres.server.config import EndpointConfig, ResourceConfig
 from tidemark.protocol.errors import SourceError

@@ -14,8 +14,7 @@ import orjson
 import psycopg
 
 from tidemark.captures.postgres.catalog.columns import Column, ColumnType, Table
-from tidemark.captures.postgres.catalog.encodings import Unsayable
-from tidemark.captures.postgres.catalog.stored_texts import stored_rows
+from tidemark.captures.postgres.catalog.encodings import Unsayable, stored_rows
 from tidemark.captures.postgres.rows.generated_source import MISFITS
 from tidemark.captures.postgres.server.config import EndpointConfig
 from tidemark.captures.postgres.tables.bindings import PostgresBinding, bound_tables

@@ -15,9 +15,8 @@ from typing import NamedTuple
 import psycopg
 
 from tidemark.captures.postgres.catalog.columns import Column, Table
-from tidemark.captures.postgres.catalog.encodings import is_transcoded
+from tidemark.captures.postgres.catalog.encodings import is_transcoded, stored_rows
 from tidemark.captures.postgres.catalog.reading import read_types
-from tidemark.captures.postgres.catalog.stored_texts import stored_rows
 from tidemark.captures.postgres.rows.log_decoder import Relation
 from tidemark.captures.postgres.server.config import EndpointConfig
 from tidemark.captures.postgres.server.session import asking
