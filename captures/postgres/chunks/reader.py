@@ -16,7 +16,7 @@ from tidemark.captures.postgres.catalog.encodings import transcoder
 from tidemark.captures.postgres.catalog.table_record import read_records
 from tidemark.captures.postgres.chunks.copy_rows import LIMITS, ChunkLimits, CopyConnection, UnsayableText
 from tidemark.captures.postgres.chunks.pages import File, Place, Rewritten, files_query, next_pages, parse_file
-from tidemark.captures.postgres.chunks.row_decoder import ChunkDecoder, DecodedRows, PlacedRows
+from tidemark.captures.postgres.chunks.row_decoder import ChunkDecoder, DecodedRows
 from tidemark.captures.postgres.server.session import ReaderEndpoint, asking
 from tidemark.captures.postgres.tables.scan_target import ScanTarget
 from tidemark.captures.postgres.tables.snapshots import FenceTaker, Snapshot, SnapshotFence
@@ -199,7 +199,7 @@ class CopyChunkReader:
             return
         start = pages.start
         query = table.pages(pages.file.relation, (start.page, start.line), pages.stop, plan.where, limit)
-        placed = PlacedRows(self._decoder(table), len(chunk.rereads))
+        placed = DecodedRows(self._decoder(table), len(chunk.rereads), placed=True)
         whole = self._rows.copy(self._text(query), placed.take, table.name)
         rows = chunk.rows = placed.rows()
         chunk.scanned = len(rows)

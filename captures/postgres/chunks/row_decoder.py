@@ -245,32 +245,27 @@ def _page_and_line(ctid: str | None) -> tuple[int, int]:
 
 
 class DecodedRows(ChunkRows):
-    """Where the lines of a chunk's COPY become rows, a batch at a time. Arguments as there."""
+    """Where the lines of a chunk's COPY become rows, a batch at a time.
 
-    def __init__(self, decoder: ChunkDecoder, first: int = 0) -> None:
-        super().__init__(first)
-        self._decoder = decoder
-
-    def take(self, lines: list[bytes]) -> int:
-        """Decodes lines; returns how many bytes came of them. Raises as the decoder."""
-        return self._take(self._decoder.decode(lines, self.number), len(lines))
-
-    def _take(self, decoded: DecodedLines, count: int) -> int:
-        self.add_joined(decoded.keys, decoded.tails, count)
-        return len(decoded.tails)
-
-
-class PlacedRows(DecodedRows):
-    """Rows whose lines begin with their ctid.
+    Args:
+        first: As of ``ChunkRows``.
+        placed: Lines begin with their ctid.
 
     Attributes:
-        last: Page and line of the last row.
+        last: Page and line of the last row, of lines that are placed.
     """
 
-    def __init__(self, decoder: ChunkDecoder, first: int = 0) -> None:
-        super().__init__(decoder, first)
+    def __init__(self, decoder: ChunkDecoder, first: int = 0, *, placed: bool = False) -> None:
+        super().__init__(first)
+        self._decoder = decoder
+        self._placed = placed
         self.last = (0, 0)
 
     def take(self, lines: list[bytes]) -> int:
-        decoded, self.last = self._decoder.decode_placed(lines, self.number)
-        return self._take(decoded, len(lines))
+        """Decodes lines; returns how many bytes came of them. Raises as the decoder."""
+        if self._placed:
+            decoded, self.last = self._decoder.decode_placed(lines, self.number)
+        else:
+            decoded = self._decoder.decode(lines, self.number)
+        self.add_joined(decoded.keys, decoded.tails, len(lines))
+        return len(decoded.tails)

@@ -19,7 +19,7 @@ from tidemark.captures.contract.log import LogBatch
 from tidemark.captures.contract.table_events import RowsAffected
 from tidemark.captures.postgres.catalog.encodings import Transcoder
 from tidemark.captures.postgres.log import pgoutput
-from tidemark.captures.postgres.log.open_transaction import NO_TRANSACTION, OpenTransaction
+from tidemark.captures.postgres.log.open_transaction import NO_TRANSACTION, OpenTransaction, WaitingRow
 from tidemark.captures.postgres.log.relations import Relations
 from tidemark.captures.postgres.rows.generated_source import Misfit
 from tidemark.captures.postgres.tables.bound_relations import BoundRelation
@@ -35,9 +35,6 @@ logger = logging.getLogger(__name__)
 
 MOST_WAITING = 512
 """Rows that wait: what they are on their way into columns fits a processor's cache."""
-
-Waiting = tuple[BoundRelation, bytes, int, int, OpenTransaction]
-"""A row that waits: its relation, message, LSN, place in the record, and transaction."""
 
 
 class Changes:
@@ -74,7 +71,7 @@ class Changes:
         self._incomplete_limit = incomplete_limit
         self._batches = _batches() if columns else None
         self.transaction = NO_TRANSACTION
-        self.waiting: list[Waiting] = []
+        self.waiting: list[WaitingRow] = []
 
     def row(self, message: bytes, lsn: int, place: int, batch: LogBatch) -> None:
         """A row that does not wait yet."""

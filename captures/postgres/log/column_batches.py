@@ -6,15 +6,12 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
 from tidemark.backfill.keys import Key
-from tidemark.captures.postgres.log.open_transaction import OpenTransaction
+from tidemark.captures.postgres.log.open_transaction import OpenTransaction, WaitingRow
 from tidemark.captures.postgres.rows.generated_source import MISFITS
 from tidemark.captures.postgres.rows.log_columns import Events
 from tidemark.captures.postgres.tables.bound_relations import BoundRelation
 from tidemark.captures.rows.gathered_columns import GatheredColumns
 from tidemark.captures.rows.log_parts import LogMeta
-
-Row = tuple[BoundRelation, bytes, int, int, OpenTransaction]
-"""Relation, message, LSN, place in the record, transaction."""
 
 Incomplete = tuple[int, Key, OpenTransaction]
 """Binding and key of a row that came to that key without all of its columns, and its transaction."""
@@ -26,7 +23,7 @@ class ColumnBatches:
     def __init__(self) -> None:
         self._gathered = GatheredColumns[BoundRelation]()
 
-    def add(self, rows: Sequence[Row]) -> list[Incomplete] | None:
+    def add(self, rows: Sequence[WaitingRow]) -> list[Incomplete] | None:
         """Adds rows, in their order. None, and nothing is added, if they are to be lines."""
         relations, messages, lsns, places, transactions = zip(*rows, strict=True)
         numbers = _by_relation(relations)

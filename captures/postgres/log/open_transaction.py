@@ -8,6 +8,7 @@ from tidemark.captures.contract.log import LogBatch, Transaction
 from tidemark.captures.contract.table_events import RowsAffected
 from tidemark.captures.postgres.log.connection import POSTGRES_EPOCH
 from tidemark.captures.postgres.log.pgoutput import Begin
+from tidemark.captures.postgres.tables.bound_relations import BoundRelation
 
 
 class OpenTransaction:
@@ -63,6 +64,9 @@ class OpenTransaction:
                 batch.tell(RowsAffected(given_up, PARTIAL_ROWS))
             incomplete.clear()
 
+
+WaitingRow = tuple[BoundRelation, bytes, int, int, OpenTransaction]
+"""A row that waits to be in a batch of columns: its relation, message, LSN, place in the record, and transaction."""
 
 NO_TRANSACTION = OpenTransaction(Begin(0, 0, 0), 0, 0, Transaction(0, frozenset()))
 """Before the first."""

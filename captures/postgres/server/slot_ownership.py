@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import psycopg
@@ -53,22 +54,17 @@ NOBODY = Owner()
 
 def owner_of(session: psycopg.Connection, config: EndpointConfig) -> Owner | None:
     """The recorded owner of the slot; None without a record. Raises psycopg.Error."""
-    for line in _lines(session, config):
-        match = _LINE.fullmatch(line)
-        if match is not None and match[1] == config.slot:
-            return Owner(json.loads(match[2]), match[3])
-    return None
+    return _owners(_lines(session, config)).get(config.slot)
 
 
 def other_slots(session: psycopg.Connection, config: EndpointConfig) -> list[str]:
     """The other slots whose owners are recorded in the publication. Raises psycopg.Error."""
-    found = [match[1] for line in _lines(session, config) if (match := _LINE.fullmatch(line)) is not None]
-    return [slot for slot in found if slot != config.slot]
+    return [slot for slot in _owners(_lines(session, config)) if slot != config.slot]
 
 
 def note_owner(session: psycopg.Connection, config: EndpointConfig, owner: Owner) -> bool:
     """Records the owner. Returns False if the user may not comment on the publication. Raises psycopg.Error."""
-    others = [line for line in _lines(session, config) if not _is_of(line, config.slot)]
+    others = [line for line in _lines(session, config) if config.slot not in _owners([line])]
     comment = "\n".join([*others, owner.line(config.slot)])
     statement = sql.SQL("COMMENT ON PUBLICATION {} IS {}").format(
         sql.Identifier(config.publication), sql.Literal(comment)
@@ -127,6 +123,7 @@ def _lines(session: psycopg.Connection, config: EndpointConfig) -> list[str]:
     return str(row[0]).splitlines() if row is not None and row[0] else []
 
 
-def _is_of(line: str, slot: str) -> bool:
-    match = _LINE.fullmatch(line)
-    return match is not None and match[1] == slot
+def _owners(lines: Sequence[str]) -> dict[str, Owner]:
+    """Those that lines record, by slot."""
+    found = filter(None, map(_LINE.fullmatch, lines))
+    return {match[1]: Owner(json.loads(match[2]), match[3]) for match in found}

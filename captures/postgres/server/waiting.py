@@ -112,7 +112,7 @@ def run_patiently(
                 connection.consume_input()
             elif time.monotonic() - reported >= REPORT_SECONDS:
                 reported = time.monotonic()
-                _say_who_is_waited_for(session, what, connection.backend_pid, standby=in_recovery(session))
+                _say_who_is_waited_for(session, what, connection.backend_pid)
         return connection.get_result()
     except BaseException as error:
         _cancel(connection)
@@ -140,8 +140,8 @@ def _cancel(connection: pq.abc.PGconn) -> None:
         logger.warning("the command on the server cannot be cancelled: %s", " ".join(str(error).split()))
 
 
-def _say_who_is_waited_for(session: psycopg.Connection, what: str, pid: int, *, standby: bool) -> None:
-    if standby:
+def _say_who_is_waited_for(session: psycopg.Connection, what: str, pid: int) -> None:
+    if in_recovery(session):
         logger.warning(
             "%s waits until the primary logs its running transactions, which it does only while it is in use; to "
             "continue at once, run on the primary: SELECT pg_log_standby_snapshot();",

@@ -7,6 +7,7 @@ byte as ``\\x81``, and so does the option ``exclude``.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from typing import Literal
 
 from tidemark.captures.postgres.catalog.columns import Column, ColumnType, Table
 from tidemark.captures.postgres.catalog.encodings import Unsayable
@@ -54,24 +55,23 @@ def _of_column(table: Table, column: Column, *, in_key: bool) -> Iterator[Source
 def _of_store(table: Table, store: Store) -> Iterator[SourceError]:
     """The errors for a partition. Statements that read it by pages contain its name."""
     if isinstance(store.name, Unsayable):
-        what = f"the name of partition {store.schema}.{store.name}"
-        remedy = f"Run: {_renaming('TABLE', f'{store.oid}::regclass')}"
-        yield SourceError(CODE, f"{table.qualified_name}: {what} {_WHY}", remedy=remedy)
+        yield _of_relation(table, store.oid, "TABLE", f"partition {store.schema}.{store.name}")
     if isinstance(store.schema, Unsayable):
-        what = f"the name of schema {store.schema}, which partition {store.name} is in,"
-        remedy = f"Run: {_renaming('SCHEMA', _schema_of(store.oid))}"
-        yield SourceError(CODE, f"{table.qualified_name}: {what} {_WHY}", remedy=remedy)
+        yield _of_relation(table, store.oid, "SCHEMA", f"schema {store.schema}, which partition {store.name} is in,")
 
 
 def unsayable_table(table: Table) -> SourceError | None:
     """The error for a table that no statement can name; None if its name and its schema's consist of characters."""
     if isinstance(table.schema, Unsayable):
-        remedy = f"Run: {_renaming('SCHEMA', _schema_of(table.oid))}"
-        return SourceError(CODE, f"{table.qualified_name}: the name of the schema {_WHY}", remedy=remedy)
-    if isinstance(table.name, Unsayable):
-        remedy = f"Run: {_renaming('TABLE', f'{table.oid}::regclass')}"
-        return SourceError(CODE, f"{table.qualified_name}: the name of the table {_WHY}", remedy=remedy)
-    return None
+        return _of_relation(table, table.oid, "SCHEMA", "the schema")
+    return _of_relation(table, table.oid, "TABLE", "the table") if isinstance(table.name, Unsayable) else None
+
+
+def _of_relation(table: Table, oid: int, kind: Literal["SCHEMA", "TABLE"], what: str) -> SourceError:
+    """The error for the name of a relation, or of its schema."""
+    schema = f"(SELECT relnamespace::regnamespace FROM pg_class WHERE oid = {oid})"
+    remedy = f"Run: {_renaming(kind, schema if kind == 'SCHEMA' else f'{oid}::regclass')}"
+    return SourceError(CODE, f"{table.qualified_name}: the name of {what} {_WHY}", remedy=remedy)
 
 
 def _attributes(column_type: ColumnType) -> Iterator[tuple[ColumnType, int, str]]:
@@ -108,10 +108,6 @@ def _rename_attribute(owner: ColumnType, place: int) -> str:
         f" WHERE t.oid = {owner.oid} AND attnum > 0 AND NOT attisdropped ORDER BY attnum OFFSET {place} LIMIT 1)"
     )
     return f"Run: {_executing('ALTER TYPE %s RENAME ATTRIBUTE %I TO new_name', f'{owner.oid}::regtype', name)}"
-
-
-def _schema_of(relation: int) -> str:
-    return f"(SELECT relnamespace::regnamespace FROM pg_class WHERE oid = {relation})"
 
 
 def _renaming(kind: str, what: str) -> str:
