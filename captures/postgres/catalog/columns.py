@@ -62,10 +62,7 @@ class Column:
     """A column of a table.
 
     Attributes:
-        name: The name, in its own case.
-        nullable: The column has no NOT NULL constraint.
         generated: pg_attribute.attgenerated: empty, ``s`` for stored, ``v`` for virtual.
-        description: The comment on it.
         salt: Documents have hashes with this salt instead of the values; empty if they have the values.
         on_bad_value: The policy for bad values.
         definition: ``ColumnRecord.definition``; empty where the log shows another column than the catalog.
@@ -99,7 +96,6 @@ class Table:
         key_is_fallback: The key is that of a unique index.
         replica_identity: pg_class.relreplident: ``d`` default, ``f`` full, ``i`` an index, ``n`` nothing.
         partitioned: The partitions hold the rows. ``estimated_rows`` and ``size_bytes`` are sums over them.
-        partition: The table is a partition.
         description: The comment on it.
         estimated_rows: The planner's estimate; None if the table was never analyzed.
         size_bytes: The size on disk, with TOAST and without indexes.

@@ -58,12 +58,7 @@ NoCharacter = (psycopg.errors.UntranslatableCharacter, psycopg.errors.CharacterN
 
 
 class Transcoder:
-    """Converts texts of a database to UTF-8, and leaves ASCII between them as it is.
-
-    Args:
-        encoding: The database's encoding, as the server calls it.
-        ask: Called once for each character.
-    """
+    """Converts texts of a database to UTF-8, and leaves ASCII between them as it is. Asks once for each character."""
 
     def __init__(self, encoding: str, ask: Ask) -> None:
         several = _DIVIDED.get(encoding)
@@ -107,11 +102,7 @@ def encoding_of(session: psycopg.Connection) -> str:
 
 
 def transcoder(session: Callable[[], psycopg.Connection]) -> Transcoder | None:
-    """The transcoder of a database; None if its encoding is UTF-8.
-
-    Args:
-        session: Returns a session in autocommit mode.
-    """
+    """The transcoder of a database; None if its encoding is UTF-8. ``session`` gives one in autocommit mode."""
     encoding = encoding_of(session())
     return None if encoding == _UTF8 else Transcoder(encoding, lambda characters: _converted(session(), characters))
 

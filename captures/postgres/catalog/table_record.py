@@ -228,9 +228,7 @@ class ColumnRecord(NamedTuple):
 
     @property
     def definition(self) -> str:
-        """A text that changes with the column, with how its values are written and compared, and with the names of its
-        types.
-        """
+        """A text that changes with the column, how its values are written and compared, and its types' names."""
         of_types = digest(self.types) if self.types else ""
         return f"{self.number} {self.type} {self.typmod} {self.collation} {of_types}".strip()
 
@@ -338,10 +336,7 @@ def read_records(
 def read_digests(
     session: psycopg.Connection, publication: str, names: Sequence[tuple[str, str]]
 ) -> dict[tuple[str, str], str]:
-    """A text for each table that changes with its record. Tables that do not exist are left out.
-
-    Raises psycopg.Error.
-    """
+    """A text for each table that exists, which changes with its record. Raises psycopg.Error."""
     found = _ask(session, publication, names, "md5(record)")
     return {(schema, name): record for schema, name, record in found}
 

@@ -37,10 +37,7 @@ class StreamBroken(Exception):
 
 
 class ArrowConnection:
-    """A connection that one thread reads from, while another may ``cancel``.
-
-    Raises:
-        SourceError: As ``tidemark.captures.postgres.server.session.connect``.
+    """A connection that one thread reads from, while another may ``cancel``. Raises as ``connect``.
 
     Attributes:
         canceled: Somebody called ``cancel`` since this was set to False.
@@ -62,11 +59,7 @@ class ArrowConnection:
         self._watchdog.connected()
 
     def execute(self, query: str, name: str) -> None:
-        """Runs a statement without values of rows in it, and drops its rows.
-
-        Raises:
-            SourceError: As ``tidemark.captures.postgres.chunks.copy_rows.CopyConnection``.
-        """
+        """Runs a statement without values of rows in it, and drops its rows. Raises as ``CopyConnection``."""
         try:
             with AdbcStatement(self._connection) as statement, self._watchdog.waiting():
                 statement.set_sql_query(query)
@@ -137,11 +130,7 @@ class ArrowConnection:
 
 
 class _Watchdog:
-    """Breaks the connection of a server that is silent for too long: the driver would wait without end.
-
-    Args:
-        seconds: How long an answer may take.
-    """
+    """Breaks the connection of a server that is silent for too long: the driver would wait without end."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds

@@ -63,11 +63,7 @@ class Selection:
 
 
 class ArrowRows:
-    """Gathers the rows of a chunk, a record batch at a time.
-
-    Args:
-        schema: That of the record batches.
-    """
+    """Gathers the rows of a chunk, a record batch at a time."""
 
     def __init__(self, selection: Selection, schema: CSchema) -> None:
         self._selection = selection

@@ -60,10 +60,7 @@ class CopyConnection:
 
     All methods that ask the server raise SourceError: ``TM-PG-020`` the connection broke, ``TM-PG-008`` a privilege is
     missing, ``TM-PG-007`` the table is gone, ``TM-PG-019`` anything else. ``name`` is the table's in their messages.
-
-    Args:
-        texts: Converts those of a database whose encoding is not UTF-8.
-        limits: Of chunks and answers.
+    ``texts`` converts those of a database whose encoding is not UTF-8.
     """
 
     def __init__(

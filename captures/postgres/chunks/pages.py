@@ -113,13 +113,9 @@ def parse_file(row: Sequence[str | None]) -> File:
 
 
 def next_pages(files: Sequence[File], cursor: Place | None, until: Place | None, rows: int) -> Pages | None:
-    """The pages that hold about the next ``rows`` rows; None when the scan is over.
+    """The pages of ``files`` that hold about the next ``rows`` rows; None when the scan is over.
 
-    Args:
-        files: In the order of their oids.
-
-    Raises:
-        Rewritten: A place is in a file that is not there any more.
+    Raises Rewritten if a place is in a file that is not there any more.
     """
     by_oid = {file.oid: file for file in files}
     for place in (cursor, until):

@@ -42,9 +42,7 @@ class ChunkDecoder:
 
     Args:
         columns: What COPY selects, in order. At least one: a tail needs a first member.
-        key: Names of the key columns, all among ``columns``.
-        table: ``schema.table``, for errors.
-        quoted_table: The same as SQL has it.
+        quoted_table: The table's name as SQL has it.
 
     Attributes:
         apart: Keys of the rows so far that are kept apart for their bad values.
@@ -68,14 +66,9 @@ class ChunkDecoder:
         return self._repaired_values.repairs.counts
 
     def decode(self, lines: Sequence[bytes], first: int = 0) -> DecodedLines:
-        """Rows, each with its newline; at least one.
+        """Rows, each with its newline; at least one. ``first`` is the number of the first one in its chunk.
 
-        Args:
-            first: The number of the first one in its chunk.
-
-        Raises:
-            BadValues: ``TM-CAP-020``.
-            SourceError: ``TM-PG-030``.
+        Raises BadValues ``TM-CAP-020``, SourceError ``TM-PG-030``.
         """
         try:
             columns, nulls = _columns(lines, len(self._members))

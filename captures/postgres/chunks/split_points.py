@@ -71,12 +71,7 @@ _TYPES = {20: "int8", 21: "int2", 23: "int4", 1700: "numeric", 1082: "date", 111
 def split(
     session: psycopg.Connection, target: ScanTarget, cursor: Key | None, until: Key | None, parts: int
 ) -> list[Key]:
-    """Bounds that cut a scan by key; see ``tidemark.captures.contract.source.Source.split``. ``session`` commits by
-    itself.
-
-    Raises:
-        psycopg.Error: The connection broke.
-    """
+    """Bounds that cut a scan by key; see ``Source.split``. ``session`` commits by itself. Raises psycopg.Error."""
     if parts < 2 or not target.key:
         return []
 

@@ -38,15 +38,7 @@ MOST_WAITING = 512
 
 
 class Changes:
-    """Of one stream.
-
-    Args:
-        tables: Knows what the log leaves out.
-        relations: What becomes of the rows of each relation.
-        truncation: What a TRUNCATE becomes.
-        texts: As of the stream.
-        incomplete_limit: See ``StreamLimits``.
-        columns: Batches of columns may be sent.
+    """Of one stream; arguments as there, and of ``StreamLimits``.
 
     Attributes:
         transaction: The present one.

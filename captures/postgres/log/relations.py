@@ -37,9 +37,6 @@ class Outdated:
 class Relations:
     """Those of one connection, by the number that messages have.
 
-    Args:
-        tables: Gives decoders; asked whenever a Relation message comes.
-
     Attributes:
         bound: Every relation that was shown, and what becomes of its rows. They are passed over where its binding is
             left out, and ignored where it has none.

@@ -59,13 +59,7 @@ T = TypeVar("T")
 
 
 class SourceSlot:
-    """The slot that the configuration names.
-
-    Args:
-        session: For questions; another one once ``session`` was set.
-        owner: The capture that it is to belong to.
-        made: Takes what was made at the server.
-    """
+    """The slot that the configuration names, and ``owner`` is to have. The attribute ``session`` may be replaced."""
 
     def __init__(
         self, config: EndpointConfig, session: psycopg.Connection, owner: Owner, made: Callable[[Made], None]
@@ -77,11 +71,7 @@ class SourceSlot:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Inside, no other capture of this database takes the same slot: two that begin at once are told apart.
-
-        Raises:
-            SourceError: ``TM-PG-014`` another one is about to.
-        """
+        """Inside, no other capture of this database takes the slot. Raises SourceError ``TM-PG-014`` if one does."""
         key = f"tidemark slot {self._config.slot}"
         with asking("looking for another capture that starts with the replication slot"):
             locked = self.session.execute("SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", [key]).fetchone()
@@ -149,11 +139,7 @@ class SourceSlot:
             )
 
     def once_free(self, take: Callable[[], T]) -> T:
-        """What ``take`` gives, tried for a while as long as it raises SlotInUse.
-
-        Raises:
-            SlotInUse: ``TM-PG-014`` it stays in use; says by whom.
-        """
+        """What ``take`` gives, tried for a while as long as it raises SlotInUse: then that says by whom it is used."""
         left = LeftStream(self.session, self._config, self._owner)
 
         def tell() -> None:
@@ -262,12 +248,7 @@ def _while_in_use(
     left: LeftStream | None = None,
     tell: Callable[[], None] | None = None,
 ) -> T:
-    """The result of ``attempt``, tried for a while as long as it raises ``busy``; then that is raised.
-
-    Args:
-        left: Is waited for in addition.
-        tell: Is called once, if it takes long.
-    """
+    """The result of ``attempt``, tried while it raises ``busy``, and longer for ``left``; ``tell`` if it takes long."""
     begun = time.monotonic()
     while True:
         try:

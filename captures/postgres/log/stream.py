@@ -56,11 +56,7 @@ class PgoutputLog:
     """Reads a replication connection. See ``tidemark.captures.contract.log.LogStream``.
 
     Args:
-        connect: Starts a stream.
-        tables: Gives decoders; asked whenever a Relation message comes.
-        truncation: What a TRUNCATE becomes.
         texts: Converts those of a database whose encoding is not UTF-8.
-        limits: What is remembered.
         columns: Batches of columns may be sent.
     """
 

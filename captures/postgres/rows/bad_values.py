@@ -21,12 +21,10 @@ from tidemark.captures.tables.bad_values import (
 
 
 class RepairedValues:
-    """Replaces bad values.
+    """Replaces bad values. Those of the key are never left out.
 
     Args:
-        table: ``schema.table``.
-        members: The columns that documents have.
-        key: Places of the key columns, whose values are never left out.
+        key: Places of its columns.
         quoted: The table's name in SQL; empty if errors should have no statement.
     """
 
@@ -76,11 +74,7 @@ class RepairedValues:
         return settled
 
     def shrink(self, row: MutableSequence[Value], limit: int = ROW_LIMIT, *, marked: bool = True) -> None:
-        """Replaces the largest values of a row, by their policies, until it has ``limit`` bytes. It has no bad values.
-
-        Args:
-            marked: As of ``repair``.
-        """
+        """Replaces the largest values of a row without bad ones, by their policies, until it has ``limit`` bytes."""
         members = [member for member in self._members if isinstance(row[member.place], str)]
         sizes = [len(member.conversion.convert(str(row[member.place]))) for member in members]
         for place in largest(sizes, limit - sum(len(member.label) for member in self._members)):

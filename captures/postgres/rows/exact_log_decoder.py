@@ -66,13 +66,10 @@ class ExactDecoder:
     """Decodes the messages of one relation.
 
     Args:
-        binding: The binding's index in the lines.
         columns: The columns that documents have.
         identity: Places of the columns of an old key.
         key: Places of the key columns, in the key's order.
         count: The number of columns of a tuple.
-        table: ``schema.table``, for errors.
-        quoted: The table's name in SQL.
 
     Attributes:
         apart: Keys of rows that a consumer may know in part only: see ``RowPartlyKnown``.

@@ -38,13 +38,7 @@ MISFITS = (ValueError, LookupError, struct.error)
 
 
 class Member:
-    """A column as a member of the document.
-
-    Attributes:
-        place: The column's place in the row.
-        label: ``,"name":`` as a byte text.
-        conversion: The conversion of its type.
-    """
+    """A column as a member of the document: its place in the row, and ``,"name":`` as a byte text, its label."""
 
     __slots__ = ("column", "conversion", "label", "place")
 
@@ -188,7 +182,6 @@ def misfit(table: str, row: Sequence[Value] | None, count: int, nulls: Iterable[
     """The error for a row that could not be decoded, and has no bad value.
 
     Args:
-        table: ``schema.table``, or empty.
         row: Its texts, None when it could not even be divided into columns.
         count: How many columns it should have.
         nulls: Names of the key columns that are NULL.

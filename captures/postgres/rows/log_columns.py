@@ -78,17 +78,7 @@ class _Event(NamedTuple):
 
 
 class LogColumns:
-    """Decodes the messages of one relation.
-
-    Args:
-        members: The columns that documents have.
-        sent: How each of them is sent.
-        key: Places of the key columns in a row.
-        count: The number of columns of a row.
-
-    Attributes:
-        cells: What the columns of documents have.
-    """
+    """Decodes the messages of one relation. Arguments as of ``ExactDecoder``; ``cells`` is what columns have."""
 
     def __init__(
         self,

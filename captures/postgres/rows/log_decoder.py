@@ -94,12 +94,8 @@ def compile_log_decoder(
     """Generates the decoder of a relation's row messages.
 
     Args:
-        binding: The binding's index in the lines.
         columns: Parallel to ``relation``; None for a column that documents do not have.
-        key: Names of the key columns, all among ``columns``.
-        table: ``schema.table``, for errors.
         quoted_table: The table's name in SQL.
-        labels: Collects labels of enums.
 
     Raises:
         SourceError: ``TM-PG-030`` columns and relation differ in type, ``TM-PG-032`` updates and deletes would not

@@ -34,12 +34,7 @@ def made_objects(
 ) -> list[MadeObject]:
     """The slot, the publication and the event trigger, as far as they exist. The slot comes first: it needs the other.
 
-    Args:
-        owner: The capture.
-        state: Of the connector, as far as it is known.
-
-    Raises:
-        SourceError: ``TM-PG-014`` a process reads the slot; others if the server refuses.
+    Raises SourceError: ``TM-PG-014`` a process reads the slot; others if the server refuses.
     """
     with asking("looking for what the capture made"):
         found = [_slot(session, config, owner, state), _publication(session, config), _trigger(session)]

@@ -95,14 +95,7 @@ def _invalidated(slot: JsonObject) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ServerLog:
-    """Which log a server writes.
-
-    Attributes:
-        system: The identifier that initdb gave the cluster.
-        timeline: The present one.
-        left: Where the server left each earlier timeline.
-        standby: It follows another server.
-    """
+    """Which log a server writes: ``system`` is what initdb called the cluster, ``left`` where it left each timeline."""
 
     system: str
     timeline: int

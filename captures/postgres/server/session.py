@@ -193,9 +193,6 @@ class ReaderEndpoint:
 def connect(config: EndpointConfig, answer_seconds: float = ANSWER_SECONDS) -> BoundedConnection:
     """An autocommit session.
 
-    Args:
-        answer_seconds: Of the session.
-
     Raises:
         SourceError: ``TM-PG-001`` no connection, ``TM-PG-002`` refused credentials, ``TM-PG-003`` no such database.
     """

@@ -36,12 +36,7 @@ class Unpublished(SourceError):
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """An object that the connector created on the server.
-
-    Attributes:
-        text: Its description, for people.
-        undo: The statement that removes it; None if it may stay.
-    """
+    """An object that the connector created on the server. ``undo`` removes it; None if it may stay."""
 
     text: str
     undo: sql.Composed | None
@@ -54,13 +49,11 @@ class MadeForCapture:
         self._undo: list[sql.Composed] = []
 
     def note(self, made: Made) -> None:
-        """Records an object."""
         logger.info("%s", made.text)
         if made.undo is not None:
             self._undo.append(made.undo)
 
     def keep(self) -> None:
-        """Keeps all objects."""
         self._undo.clear()
 
     def take_back(self, session: psycopg.Connection) -> None:
@@ -167,9 +160,6 @@ def ensure_publication(
 ) -> Made | None:
     """Creates the publication, or adds the missing tables to it. Returns what it created; None if nothing was missing.
 
-    Args:
-        ended: Whether the session is over.
-
     Raises:
         Unpublished: ``TM-PG-011`` when that is not allowed, with the statement that an owner must run.
         SourceError: Anything else.
@@ -219,9 +209,6 @@ def _takes_failover(session: psycopg.Connection) -> bool:
 
 def create_slot(session: psycopg.Connection, config: EndpointConfig, ended: Callable[[], bool]) -> Made:
     """Creates the slot, which does not exist.
-
-    Args:
-        ended: Whether the session is over.
 
     Raises:
         SourceError: ``TM-PG-012`` if ``create`` is false; ``TM-PG-014`` another capture has just created it; others if

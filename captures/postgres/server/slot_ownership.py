@@ -27,11 +27,9 @@ _COMMENT = "SELECT obj_description(oid, 'pg_publication') FROM pg_catalog.pg_pub
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """A capture.
+    """A capture, by its name and the id of its change log. The runtime may give none: then they are empty.
 
     Attributes:
-        capture: Its name; empty if the runtime gives none.
-        log: The id of its change log; empty if the runtime gives none.
         application: The name of its stream at the server. By it a later process of the capture recognises a stream that
             an earlier one left, unless the runtime gives no log: a name alone may be that of several captures.
     """

@@ -92,11 +92,9 @@ def run_patiently(
     Args:
         session: The session that asks which transactions the server waits for.
         what: The object that the statement creates, for people.
-        replication: The statement is a command of the replication protocol.
-        ended: Whether the session is over. The statement is then cancelled, so that it has no effect.
 
     Raises:
-        SessionEnded: ``ended`` was true.
+        SessionEnded: ``ended`` was true. The statement is cancelled, so that it has no effect.
         SourceError: The connection failed or broke.
     """
     connection = connect_pq(config, replication=replication)
@@ -124,10 +122,7 @@ def run_patiently(
 
 
 def running_before(session: psycopg.Connection, barrier: int) -> str:
-    """The transactions with an id below ``barrier`` that have not ended, for people; empty if none is to be seen.
-
-    Raises psycopg.Error.
-    """
+    """The transactions below ``barrier`` that have not ended, for people; empty if none is. Raises psycopg.Error."""
     found = stored_rows(session, _RUNNING, {"barrier": str(barrier % (1 << 32))}, foreign=True)
     return "; ".join(_in_words(*row) for row in found)
 

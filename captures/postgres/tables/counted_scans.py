@@ -54,7 +54,7 @@ class Base:
 
     Attributes:
         high: A position of the log at or after every transaction that it shows.
-        certain: Whether it is known of every transaction; not on a standby, where running ones are unknown.
+        certain: Not on a standby, where running transactions are unknown.
     """
 
     snapshot: Snapshot
@@ -96,7 +96,6 @@ class CountedScan:
     """The scan of one table.
 
     Attributes:
-        name: The table's, for people.
         rows: What the log leaves out.
         hold: Its snapshot is held.
         exported: The name of the held snapshot for chunks; empty while there is none.
@@ -132,10 +131,7 @@ class CountedScan:
 
 class CountedScans(KeylessScans[CountedScan]):
     """Those of one source, used by the log's thread; see ``tidemark.captures.contract.capabilities.ReadsInSnapshots``.
-
-    Args:
-        connect: Opens a session for a snapshot.
-        high: The position of the log after a snapshot was opened.
+    ``high`` gives the position of the log after a snapshot was opened.
     """
 
     def __init__(self, connect: Callable[[], psycopg.Connection], high: Callable[[], int]) -> None:

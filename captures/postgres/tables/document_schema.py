@@ -34,7 +34,6 @@ def document_schema(
     """The schema of the documents of ``table`` that have these columns.
 
     Args:
-        key: Names of the key columns, all among ``columns``.
         truncates: A TRUNCATE makes a document, which has no columns at all; then not even the key is required.
         identified: The schema has the columns' identities, and what fills older rows.
     """

@@ -82,11 +82,7 @@ class ScanTarget:
         limit: int | None,
         selected: sql.Composable | None = None,
     ) -> sql.Composable:
-        """The keyset query: rows after ``cursor`` and not after ``until`` in key order; see ``ChunkPlan``.
-
-        Args:
-            selected: What is selected of the rows; None for the columns as they are.
-        """
+        """The keyset query: rows after ``cursor`` and not after ``until`` in key order; see ``ChunkPlan``."""
         rows = sql.SQL("SELECT {} FROM {}{} ORDER BY {}").format(
             self._columns() if selected is None else selected,
             self._relation(),

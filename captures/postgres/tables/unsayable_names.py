@@ -20,12 +20,7 @@ _WHY = "has bytes that stand for no character in the database's encoding"
 
 
 def unsayable_failures(table: Table, exclude: Collection[str], key: Sequence[str]) -> Iterator[SourceError]:
-    """One error for each name of a column, attribute, key's type or partition that prevents the capture of a table.
-
-    Args:
-        exclude: Names of columns that are not captured.
-        key: Names of the key columns. Statements have the names of their types.
-    """
+    """One error for each name of a column, attribute, key's type or partition that prevents the capture of a table."""
     for column in table.columns:
         if column.name not in exclude and not column.generated:
             yield from _of_column(table, column, in_key=column.name in key)

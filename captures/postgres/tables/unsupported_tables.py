@@ -35,10 +35,7 @@ _KINDS = {
 
 
 def no_table(session: psycopg.Connection, config: EndpointConfig, resource: ResourceConfig) -> SourceError:
-    """The error for a resource without a table: it says what has the name instead, or which name was perhaps meant.
-
-    Raises psycopg.Error.
-    """
+    """The error for a resource without a table: what has the name instead, or which name was perhaps meant."""
     name = resource.name
     if not is_sayable(session, resource.schema_name + resource.table):
         return _missing(config, resource)
@@ -147,10 +144,7 @@ def uncaptured_partitions(
 
 
 def warn_of_foreign_partitions(session: psycopg.Connection, tables: Sequence[Table]) -> None:
-    """Logs a warning for partitions that are foreign tables: a backfill reads them, but the log lacks their changes.
-
-    Raises psycopg.Error.
-    """
+    """Warns of partitions that are foreign tables: a backfill reads them, but the log lacks their changes."""
     found = stored_rows(
         session,
         """

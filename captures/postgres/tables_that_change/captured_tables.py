@@ -57,14 +57,11 @@ LOOKING_PART = 20
 class CapturedTables:
     """The tables of a source, and how the rows of relations in its log are decoded.
 
-    Args:
-        session: The session for queries. The attribute ``session`` replaces it after a reconnect.
-        end_of_log: Returns the position at which the server's log ends now.
-
     Raises:
         SourceError: None of the tables can be captured.
 
     Attributes:
+        session: For queries; it is replaced after a reconnect.
         bindings: All bindings, by index.
         opened: The bindings as the engine knows them.
         found: Tables that a chunk, or a look at the catalogs, found altered.
@@ -271,10 +268,7 @@ class CapturedTables:
         return binding
 
     def _rekeyed(self, binding: PostgresBinding, relation: Relation) -> bool:
-        """Gives the binding the table's present key; whether the log's rows have that key.
-
-        Raises TableAway if the table's replica identity lacks the key.
-        """
+        """Gives the binding the table's present key; whether the log's rows have that key. Raises TableAway."""
         with asking(f"reading the key of {binding.name}"):
             fresh = self._present(binding, relation)
         if fresh is not None:
@@ -301,11 +295,7 @@ class CapturedTables:
         self.opened.put(binding.opened())
 
     def shown(self, partitions: Iterable[ShownPartition] = ()) -> bool:
-        """Whether the log has shown names since this was asked last that ``Source.identity`` has now, and had not.
-
-        Args:
-            partitions: Those that the log has shown.
-        """
+        """Whether the log has shown names since this was asked last that ``Source.identity`` has now, and had not."""
         return self._names_shown.noted(self.bindings, partitions)
 
     def truncated(self, binding: int, transaction: int) -> None:

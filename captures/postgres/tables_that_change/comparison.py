@@ -46,10 +46,7 @@ NAMED = 50
 
 
 def oldest_running(session: psycopg.Connection) -> str:
-    """A transaction id. Every transaction below it has ended, and its changes of the catalogs are visible.
-
-    Raises psycopg.Error.
-    """
+    """Every transaction below this one has ended, and its changes of the catalogs are visible. Raises psycopg.Error."""
     row = session.execute("SELECT pg_snapshot_xmin(pg_current_snapshot())::text").fetchone()
     assert row is not None
     return str(row[0])
@@ -89,8 +86,7 @@ def opened_bindings(
 ) -> tuple[list[PostgresBinding], list[str | None]]:
     """All bindings, and for each the digest of its table's record; None for a table that cannot be captured.
 
-    Raises:
-        SourceError: None of the tables can be captured.
+    Raises SourceError if none of the tables can be captured.
     """
     with asking("reading the tables' columns"):
         # An ALTER in between causes one more look, without a consequence.
@@ -129,10 +125,7 @@ def noted_of(binding: PostgresBinding, since: str) -> NotedTable:
 
 
 def noted_as_before(session: psycopg.Connection, binding: PostgresBinding, identity: JsonObject) -> bool:
-    """Whether the binding's table changed since an earlier session's state: it then has the fingerprint of that.
-
-    Raises SourceError.
-    """
+    """Whether the binding's table changed since an earlier session's state: it then has the fingerprint of that."""
     before = _noted_earlier(binding, identity)
     if before is None or not _changed_since(binding, before):
         binding.noted = noted_of(binding, binding.noted.since)  # It says whether columns were identified.
@@ -184,10 +177,7 @@ def _followed(binding: PostgresBinding) -> Handling | None:
 
 
 def changes_of(session: psycopg.Connection, binding: PostgresBinding, table: Table) -> Difference | None:
-    """What changed since ``binding.noted``; None while that is unknown because another session locks the table.
-
-    Raises SourceError.
-    """
+    """What changed since ``binding.noted``; None while that is unknown because another session locks the table."""
     key = binding.resource.key if binding.resource.key is not None else table.key
     gone = table_changes.PARTITION_REMOVED if binding.rereads_gone else table_changes.PARTITION_GONE
     changed = difference(binding.noted, recorded(table), binding.resource, key, _followed(binding), gone=gone)
@@ -243,10 +233,7 @@ def _with_joined(
 def why_unfit(
     session: psycopg.Connection, config: EndpointConfig, binding: PostgresBinding, table: Table | None
 ) -> SourceError | None:
-    """Why the log does not have the table's changes, or could not be decoded; None if it has them.
-
-    Raises psycopg.Error.
-    """
+    """Why the log lacks the table's changes, or could not be decoded; None if it has them. Raises psycopg.Error."""
     for failure in log_failures(session, config, binding.resource, table):
         return failure
     assert table is not None

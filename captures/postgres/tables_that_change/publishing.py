@@ -33,12 +33,7 @@ PUBLISH_SECONDS = 2.0
 
 
 class Publishing:
-    """The publication of a source.
-
-    Args:
-        followed: The source's tables, whose session is used for queries.
-        made: Called with everything that was created on the server.
-    """
+    """The publication of a source; ``made`` is called with everything that was created on the server."""
 
     def __init__(self, config: EndpointConfig, followed: CapturedTables, made: Callable[[Made], None]) -> None:
         self._config = config
@@ -57,9 +52,7 @@ class Publishing:
     def publish(self, ended: Callable[[], bool]) -> None:
         """Publishes the tables that are not published, as far as that is allowed. The others become ``unfit``.
 
-        Raises:
-            SourceError: No table is left.
-            SessionEnded: ``ended`` was true while it waited for other transactions.
+        Raises SourceError if no table is left, SessionEnded if ``ended`` while it waited for other transactions.
         """
         despite_deadlocks(partial(self._publish, ended))
 

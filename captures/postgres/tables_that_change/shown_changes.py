@@ -37,11 +37,7 @@ _TEXTS = frozenset((25, 1043))
 
 
 class ShownNames:
-    """Adds names of columns and labels of enums to the fingerprints of tables.
-
-    Args:
-        found: Is told of the tables, so that they are compared.
-    """
+    """Adds names of columns and labels of enums to the fingerprints of tables, and has these compared by ``found``."""
 
     def __init__(self, found: AlteredTables) -> None:
         self._found = found
@@ -55,8 +51,7 @@ class ShownNames:
     def note(self, binding: PostgresBinding, relation: Relation | None = None, *, sure: bool = True) -> None:
         """Notes what the bound table, or a relation of it, has and its fingerprint lacks.
 
-        Args:
-            sure: The bound table has the numbers of the relation's columns.
+        ``sure`` is whether the bound table has the numbers of the relation's columns.
         """
         noted = with_later_labels(binding.noted, recorded(binding.table))
         if binding.identified:
@@ -123,12 +118,7 @@ def with_columns(noted: NotedTable, columns: Iterable[tuple[str, int]]) -> Noted
 
 
 def with_told(noted: NotedTable, told_now: Mapping[int, Pair], *, sure: bool) -> NotedTable:
-    """The fingerprint with columns whose identities were told.
-
-    Args:
-        told_now: How the values of each column are handled, and the oid of its type, by number.
-        sure: All of them were told, and rightly.
-    """
+    """The fingerprint with columns whose identities were told, by number; ``sure`` if all were, and rightly."""
     new = {str(number): each for number, each in told_now.items() if str(number) not in noted.columns}
     return _with(noted, told={**new, **noted.shown.told}, unsure=noted.shown.unsure or not sure)
 

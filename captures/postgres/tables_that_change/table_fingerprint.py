@@ -70,13 +70,7 @@ class Difference(NamedTuple):
 def fingerprint(
     record: TableRecord, resource: ResourceConfig, key: Sequence[str], since: str, *, identified: bool = False
 ) -> NotedTable:
-    """What the state keeps of a record.
-
-    Args:
-        key: The binding's key.
-        since: The lower bound of running transactions, from a snapshot that is not younger than the record.
-        identified: See ``tidemark.captures.postgres.tables.bindings.PostgresBinding``.
-    """
+    """What the state keeps of a record. ``since`` is from a snapshot that is not younger: see ``oldest_running``."""
     publication = record.publication
     return NotedTable(
         record.oid,
@@ -106,7 +100,6 @@ def difference(
 
     Args:
         handling: Where schemas have the columns' identities: how the values of a column with this name are handled.
-        gone: What it is that a partition is detached or dropped.
     """
     if before.oid != record.oid:
         return Difference((Found(changes.MADE_AGAIN),))

@@ -113,13 +113,7 @@ def is_sole_change(
     The catalogs then show the table as the log has it where that transaction ends, however much of the log is left. It
     does not hold of an ALTER TABLE after a SAVEPOINT: the catalogs then have the id of a subtransaction.
 
-    Args:
-        table: As the catalogs show it now.
-        since: As of ``fingerprint``.
-        transaction: Its id, in 32 bits.
-
-    Raises:
-        psycopg.Error: The server refuses.
+    Raises psycopg.Error.
     """
     record, before = recorded(table), binding.noted
     now = fingerprint(record, binding.resource, replace(binding, table=table).key, since)

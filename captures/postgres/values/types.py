@@ -161,11 +161,7 @@ class _Converted(dict[str, str]):
 
 
 def column_conversion(column: Column, *, in_key: bool = False, labels: EnumLabels | None = None) -> Conversion:
-    """The conversion of a column.
-
-    Args:
-        labels: Is shown the labels of all enum values, except those in the bounds of ranges.
-    """
+    """The conversion of a column. ``labels`` is shown those of all enum values, except in the bounds of ranges."""
     if column.salt:
         return _hashed(column, labels)
     as_text = column.on_bad_value == "text"
@@ -223,12 +219,7 @@ def clampable(column: Column) -> bool:
 
 
 def conversion(column_type: ColumnType, *, as_text: bool = False, labels: EnumLabels | None = None) -> Conversion:
-    """The conversion of a type.
-
-    Args:
-        as_text: The column is text in the change log, which holds every value.
-        labels: As in ``column_conversion``.
-    """
+    """The conversion of a type; ``as_text`` in a column that is text in the change log, which holds every value."""
     if column_type.base is not None:
         return conversion(column_type.base, as_text=as_text, labels=labels)
     if column_type.kind == "enum" and labels is not None:
