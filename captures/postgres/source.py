@@ -39,7 +39,7 @@ from tidemark.captures.postgres.server.session import (
 from tidemark.captures.postgres.server.setup import MadeForCapture, Unpublished
 from tidemark.captures.postgres.server.slot_ownership import NOBODY, Owner
 from tidemark.captures.postgres.server.waiting import running_before
-from tidemark.captures.postgres.tables.snapshots import FenceTaker, Snapshot, SnapshotFence
+from tidemark.captures.postgres.tables.snapshots import Snapshot, SnapshotFence, high_position
 from tidemark.captures.postgres.tables_that_change.captured_tables import CapturedTables
 from tidemark.captures.postgres.tables_that_change.publishing import Publishing
 from tidemark.captures.postgres.tables_that_change.told_tables import ToldTables
@@ -87,7 +87,6 @@ class PostgresSource(SplitsPages, ReadsInSnapshots):
         self._config = config
         self._limits = limits
         self._session = connect(config, LONG_ANSWER_SECONDS)
-        self._fences = FenceTaker(self._session, read_only=config.read_only)
         self._standby = in_recovery(self._session)
         try:
             self.followed = ToldTables(config, bindings, resources, self._session, self.end_of_log)
@@ -115,7 +114,6 @@ class PostgresSource(SplitsPages, ReadsInSnapshots):
     def reconnect(self) -> None:
         self._session.close()
         self._session = self.followed.session = self._slot.session = connect(self._config)
-        self._fences = FenceTaker(self._session, read_only=self._config.read_only)
         self._standby = in_recovery(self._session)
         self.followed.scans.doubt_all()
 
@@ -202,7 +200,7 @@ class PostgresSource(SplitsPages, ReadsInSnapshots):
         return format_lsn(position)
 
     def end_of_log(self) -> int:
-        return self._fences.high()
+        return high_position(self._session, read_only=self._config.read_only)
 
     # Visibility.
 

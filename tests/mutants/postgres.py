@@ -22,7 +22,7 @@ POSTGRES = (
         "captures/postgres/chunks/reader.py",
         (
             "            fence = self._begin(table, table.lock())\n",
-            """            high = self._fences.high()
+            """            high = self._high()
             fence = replace(self._begin(table, table.lock()), high=high)
 """,
         ),
@@ -60,7 +60,7 @@ POSTGRES = (
         _COLUMNS,
         (
             "            chunk = Chunk(request, self._begin_columns(arrow, table))\n",
-            """            high = self._fences.high()
+            """            high = self._high()
             chunk = Chunk(request, SnapshotFence(self._begin_columns(arrow, table).snapshot, high))
 """,
         ),

@@ -189,13 +189,8 @@ def rows_of_tables(
     Names that the database's encoding does not have are left out: no table has one. Raises psycopg.Error.
     """
     known = None if names is None else [name for name in names if is_sayable(session, "".join(name))]
-    return stored_rows(session, query, {**parameters, **_arrays(known)})
-
-
-def _arrays(names: Sequence[tuple[str, str]] | None) -> dict[str, list[str] | None]:
-    if names is None:
-        return {"schemas": None, "names": None}
-    return {"schemas": [schema for schema, _ in names], "names": [name for _, name in names]}
+    schemas, tables = (None if known is None else [name[part] for name in known] for part in (0, 1))
+    return stored_rows(session, query, {**parameters, "schemas": schemas, "names": tables})
 
 
 def is_sayable(session: psycopg.Connection, text: str) -> bool:

@@ -96,7 +96,7 @@ class ColumnChunkReader(CopyChunkReader):
         if (operators := table.operators()) is not None:
             arrow.execute(operators.as_string(self._session), table.name)
         snapshot = arrow.text("SELECT pg_current_snapshot()::text", table.name)
-        return SnapshotFence(Snapshot.parse(snapshot, recovery=recovery), self._fences.high())
+        return SnapshotFence(Snapshot.parse(snapshot, recovery=recovery), self._high())
 
     def _scan_columns(self, chunk: Chunk, arrow: ArrowConnection, table: ScanTarget, selection: Selection) -> None:
         plan, limit, most = chunk.request.plan, chunk.request.limit, self._limits.chunk_bytes

@@ -17,9 +17,9 @@ from tidemark.captures.postgres.catalog.table_record import read_records
 from tidemark.captures.postgres.chunks.copy_rows import LIMITS, ChunkLimits, CopyConnection, UnsayableText
 from tidemark.captures.postgres.chunks.pages import File, Place, Rewritten, files_query, next_pages, parse_file
 from tidemark.captures.postgres.chunks.row_decoder import ChunkDecoder, DecodedRows
-from tidemark.captures.postgres.server.session import ReaderEndpoint, asking
+from tidemark.captures.postgres.server.session import LONG_ANSWER_SECONDS, ReaderEndpoint, asking, connect, connect_pq
 from tidemark.captures.postgres.tables.scan_target import ScanTarget
-from tidemark.captures.postgres.tables.snapshots import FenceTaker, Snapshot, SnapshotFence
+from tidemark.captures.postgres.tables.snapshots import Snapshot, SnapshotFence, high_position
 from tidemark.captures.tables.bad_values import UNDECODABLE, BadValues
 from tidemark.protocol.errors import SourceError
 
@@ -36,14 +36,13 @@ class CopyChunkReader:
 
     def __init__(self, endpoint: ReaderEndpoint, limits: ChunkLimits = LIMITS) -> None:
         self._endpoint = endpoint
-        self._session = endpoint.connect()
+        self._session = connect(endpoint, LONG_ANSWER_SECONDS)
         self._limits = limits
         self._rows = self._connected()
-        self._fences = FenceTaker(self._session, read_only=endpoint.read_only)
         self._decoders: dict[str, tuple[ScanTarget, ChunkDecoder]] = {}
 
     def _connected(self) -> CopyConnection:
-        return CopyConnection(self._endpoint.connect_pq(), transcoder(lambda: self._session), self._limits)
+        return CopyConnection(connect_pq(self._endpoint), transcoder(lambda: self._session), self._limits)
 
     def read(self, request: ChunkRequest, table: ScanTarget) -> Chunk:
         """Reads a chunk of ``table``; see ``tidemark.captures.contract.chunk.ChunkReader``."""
@@ -140,7 +139,10 @@ class CopyChunkReader:
         if (operators := table.operators()) is not None:
             self._rows.execute(self._text(operators), table.name)
         snapshot = self._value("SELECT pg_current_snapshot()", table.name)
-        return SnapshotFence(Snapshot.parse(snapshot, recovery=recovery), self._fences.high())
+        return SnapshotFence(Snapshot.parse(snapshot, recovery=recovery), self._high())
+
+    def _high(self) -> int:
+        return high_position(self._session, read_only=self._endpoint.read_only)
 
     def _check(self, table: ScanTarget) -> None:
         """The lock keeps the table as it is now; the decoder is for what the log, or the catalog, showed last.

@@ -181,28 +181,14 @@ class ReaderEndpoint:
         rows = conninfo(config, settings=_ROWS_SETTINGS)
         return cls(config.host, config.port, config.database, config.user, config.read_only, conninfo(config), rows)
 
-    def connect(self) -> BoundedConnection:
-        """An autocommit session. Raises as ``connect``."""
-        return connect_to(self, self.conninfo)
 
-    def connect_pq(self) -> pq.abc.PGconn:
-        """A bare libpq connection that reads rows. Raises as ``connect``."""
-        return connect_pq_to(self, self.rows_conninfo)
-
-
-def connect(config: EndpointConfig, answer_seconds: float = ANSWER_SECONDS) -> BoundedConnection:
+def connect(config: EndpointConfig | ReaderEndpoint, answer_seconds: float = ANSWER_SECONDS) -> BoundedConnection:
     """An autocommit session.
 
     Raises:
         SourceError: ``TM-PG-001`` no connection, ``TM-PG-002`` refused credentials, ``TM-PG-003`` no such database.
     """
-    return connect_to(config, conninfo(config), answer_seconds)
-
-
-def connect_to(
-    config: EndpointConfig | ReaderEndpoint, parameters: str, answer_seconds: float = LONG_ANSWER_SECONDS
-) -> BoundedConnection:
-    """As ``connect``, with the connection string of ``conninfo``."""
+    parameters = config.conninfo if isinstance(config, ReaderEndpoint) else conninfo(config)
     try:
         connection = BoundedConnection.connect(parameters, autocommit=True)
     except psycopg.OperationalError as error:
@@ -212,13 +198,14 @@ def connect_to(
     return connection
 
 
-def connect_pq(config: EndpointConfig, *, replication: bool, application: str = APPLICATION_NAME) -> pq.abc.PGconn:
-    """A bare libpq connection, for COPY and for replication. Raises as ``connect``."""
-    return connect_pq_to(config, conninfo(config, replication=replication, application=application))
-
-
-def connect_pq_to(config: EndpointConfig | ReaderEndpoint, parameters: str) -> pq.abc.PGconn:
-    """As ``connect_pq``, with the connection string of ``conninfo``."""
+def connect_pq(
+    config: EndpointConfig | ReaderEndpoint, *, replication: bool = False, application: str = APPLICATION_NAME
+) -> pq.abc.PGconn:
+    """A bare libpq connection, for rows and for replication. Raises as ``connect``."""
+    if isinstance(config, ReaderEndpoint):
+        parameters = config.rows_conninfo
+    else:
+        parameters = conninfo(config, replication=replication, application=application)
     # PGconn.connect() would block all other threads until it is done.
     connection = pq.PGconn.connect_start(parameters.encode())
     deadline = time.monotonic() + CONNECT_TIMEOUT_SECONDS

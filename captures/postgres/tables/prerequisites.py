@@ -60,9 +60,10 @@ def unmet(
         *server_failures(session, config, platform),
     ]
     of_tables = [
-        list(table_failures(session, config, resource, table))
-        for resource, table in zip(resources, tables, strict=True)
+        list(log_failures(session, config, resource, table)) for resource, table in zip(resources, tables, strict=True)
     ]
+    for failures, table in zip(of_tables, tables, strict=True):
+        failures += _reading_failures(session, config, table) if table is not None else ()
     by_oid = {table.oid: of_tables[index] for index, table in enumerate(tables) if table is not None}
     for oid, failure in publication_failures(session, config, found):
         by_oid[oid].append(failure)
@@ -72,15 +73,6 @@ def unmet(
     source += [] if in_part is None else [in_part]
     source += slot_failures(session, config, platform)
     return Unmet(source, of_tables)
-
-
-def table_failures(
-    session: psycopg.Connection, config: EndpointConfig, resource: ResourceConfig, table: Table | None
-) -> Iterator[SourceError]:
-    """Why one table cannot be captured, or only its rows cannot be read. Raises psycopg.Error."""
-    yield from log_failures(session, config, resource, table)
-    if table is not None:
-        yield from _reading_failures(session, config, table)
 
 
 def log_failures(

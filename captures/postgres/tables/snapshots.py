@@ -82,31 +82,24 @@ class SnapshotFence:
         return self.snapshot.hides(int(txn))
 
 
-class FenceTaker:
-    """Takes high positions on a session of its own. Call ``high`` after the snapshot was opened.
+def high_position(session: psycopg.Connection, *, read_only: bool) -> int:
+    """A position at or after every transaction that a snapshot sees which was opened before. Raises SourceError.
 
     On a primary, a transactional logical message is committed with ``synchronous_commit = local``: it is flushed at
     once, waits for no standby, and its own commit makes the log reader pass the position even where nothing else is
     written. When ``read_only``, the log's insert position is used instead, and on a standby the replay position; the
     reader passes those by keepalives.
     """
-
-    def __init__(self, session: psycopg.Connection, *, read_only: bool) -> None:
-        self._session = session
-        self._read_only = read_only
-
-    def high(self) -> int:
-        """Raises SourceError when the server refuses or is gone."""
-        with asking("taking a fence"):
-            if self._read_only or in_recovery(self._session):
-                # A standby may be promoted at any moment: what it is, is decided where the position is taken.
-                row = self._session.execute(
-                    f"SELECT CASE WHEN pg_is_in_recovery() THEN {_REPLAY_POSITION} ELSE {_INSERT_POSITION} END"
-                ).fetchone()
-            else:
-                row = self._session.execute("SELECT pg_logical_emit_message(true, %s, '')", [MESSAGE_PREFIX]).fetchone()
-        assert row is not None
-        return parse_lsn(row[0])
+    with asking("taking a fence"):
+        if read_only or in_recovery(session):
+            # A standby may be promoted at any moment: what it is, is decided where the position is taken.
+            row = session.execute(
+                f"SELECT CASE WHEN pg_is_in_recovery() THEN {_REPLAY_POSITION} ELSE {_INSERT_POSITION} END"
+            ).fetchone()
+        else:
+            row = session.execute("SELECT pg_logical_emit_message(true, %s, '')", [MESSAGE_PREFIX]).fetchone()
+    assert row is not None
+    return parse_lsn(row[0])
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ Where schemas have the identities of columns, names do not matter. Then ``told``
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -61,7 +61,8 @@ class ShownNames:
                 before = (binding.handling(known.name), known.type)
                 sure &= same_told(before, told.get(known.number, before))
             sure &= not any(told_otherwise(noted, number, now) for number, now in told.items())
-            noted = with_told(noted, told, sure=sure)
+            new = {str(number): each for number, each in told.items() if str(number) not in noted.columns}
+            noted = _with(noted, told={**new, **noted.shown.told}, unsure=noted.shown.unsure or not sure)
             shown = [(column.number, column.name, column.type.oid) for column in bound]
             if shown != [(known.number, known.name, known.type) for known in noted_columns(noted)]:
                 self._found.add(binding.index)
@@ -88,8 +89,11 @@ class ShownNames:
         """Notes partitions, and the labels that were collected. Returns whether fingerprints changed since this was
         called last.
         """
-        for binding, oid, transaction, name in partitions:
-            self._keep(bindings[binding], with_partition(bindings[binding].noted, oid, transaction, name))
+        for index, oid, transaction, name in partitions:
+            noted = bindings[index].noted
+            if str(oid) not in (noted.partitions or ()):
+                first = {str(oid): Partition(str(transaction), name)}
+                self._keep(bindings[index], _with(noted, partitions=first | noted.shown.partitions))
         for index, labels in self._labels.items():
             self._keep(bindings[index], with_labels(bindings[index].noted, labels))
         self._labels.clear()
@@ -115,19 +119,6 @@ def with_columns(noted: NotedTable, columns: Iterable[tuple[str, int]]) -> Noted
     others = tuple(column for column in columns if column not in known)
     new = () if not others or others in noted.shown.columns else (others,)
     return _with(noted, columns=(*noted.shown.columns, *new))
-
-
-def with_told(noted: NotedTable, told_now: Mapping[int, Pair], *, sure: bool) -> NotedTable:
-    """The fingerprint with columns whose identities were told, by number; ``sure`` if all were, and rightly."""
-    new = {str(number): each for number, each in told_now.items() if str(number) not in noted.columns}
-    return _with(noted, told={**new, **noted.shown.told}, unsure=noted.shown.unsure or not sure)
-
-
-def with_partition(noted: NotedTable, oid: int, transaction: int, name: str) -> NotedTable:
-    """The fingerprint with a partition whose rows the log has had since the transaction."""
-    if str(oid) in (noted.partitions or ()):
-        return noted
-    return _with(noted, partitions={str(oid): Partition(str(transaction), name), **noted.shown.partitions})
 
 
 def told_otherwise(noted: NotedTable, number: int, now: Pair) -> bool:

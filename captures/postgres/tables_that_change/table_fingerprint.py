@@ -117,16 +117,14 @@ def difference(
     found += of_partitions
     rewritten = [store for store in record.rewritten(before.files) if store not in joined]
     of_columns = _of_columns(before, record, resource, key, handling, rewritten=bool(rewritten))
-    of_values = [each for each in of_columns if each.change is not changes.KEY_ORDER]
-    if Consequence.EMPTIED in (_of_values(change, not set(key).isdisjoint(columns)) for change, columns in of_values):
-        found.append(Found(changes.KEY_VALUES))
+    for change, columns in of_columns:
+        keeps_values = change.consequence < Consequence.READ_AGAIN or change is changes.KEY_ORDER
+        of_key = not set(key).isdisjoint(columns)
+        if decided(keeps_values=keeps_values, of_key=of_key, rows_may_be_gone=False) is Consequence.EMPTIED:
+            found.append(Found(changes.KEY_VALUES))
+            break
     found += of_columns
     return Difference(tuple(found), tuple(rewritten), tuple(joined))
-
-
-def _of_values(change: TableChange, of_key: bool) -> Consequence:
-    """The consequence of a change of columns, in the key or elsewhere."""
-    return decided(keeps_values=change.consequence < Consequence.READ_AGAIN, of_key=of_key, rows_may_be_gone=False)
 
 
 def _of_partitions(noted: NotedTable, record: TableRecord, gone: TableChange) -> tuple[list[Store], list[Found]]:

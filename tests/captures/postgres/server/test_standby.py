@@ -25,7 +25,7 @@ from tidemark.captures.postgres.server.positions import parse_lsn
 from tidemark.captures.postgres.server.retention import replica_lag
 from tidemark.captures.postgres.server.rewrite_trigger import SCRIPT
 from tidemark.captures.postgres.server.session import connect
-from tidemark.captures.postgres.tables.snapshots import FenceTaker, Snapshot
+from tidemark.captures.postgres.tables.snapshots import Snapshot, high_position
 from tidemark.protocol.errors import SourceError
 
 NAME = "copied"
@@ -201,7 +201,7 @@ def test_a_snapshot_hides_what_the_standby_does_not_say(pair: Pair) -> None:
 
 def test_a_position_of_a_standby_is_reached(pair: Pair) -> None:
     with connect(parse_endpoint(pair.config())) as seen, pair.standby.connect() as admin:
-        high = FenceTaker(seen, read_only=False).high()
+        high = high_position(seen, read_only=False)
         passed = "SELECT pg_last_wal_replay_lsn() >= %s::text::pg_lsn"
         prepare(pair.primary, "INSERT INTO users VALUES (-5, 'later')")
         replayed(pair.primary, pair.standby)
@@ -211,7 +211,6 @@ def test_a_position_of_a_standby_is_reached(pair: Pair) -> None:
 def test_a_position_of_a_standby_is_later_than_what_it_replays(pair: Pair) -> None:
     """A commit that is being replayed is visible a moment before the replay position is behind its record."""
     with connect(parse_endpoint(pair.config())) as seen, pair.standby.connect() as admin:
-        fences = FenceTaker(seen, read_only=False)
         positions = "SELECT pg_last_wal_replay_lsn()::text, pg_last_wal_receive_lsn() > pg_last_wal_replay_lsn()"
         admin.execute("SELECT pg_wal_replay_pause()")
         try:
@@ -220,13 +219,13 @@ def test_a_position_of_a_standby_is_later_than_what_it_replays(pair: Pair) -> No
             prepare(pair.primary, "INSERT INTO users VALUES (-6, 'is there, and not replayed')")
             wait_until(lambda: (admin.execute(positions).fetchone() or ())[1], 20, "more of the log is there")
             row = admin.execute(positions).fetchone()
-            assert row is not None and fences.high() > parse_lsn(row[0])
+            assert row is not None and high_position(seen, read_only=False) > parse_lsn(row[0])
         finally:
             admin.execute("SELECT pg_wal_replay_resume()")
         replayed(pair.primary, pair.standby)
         # Where all of it was replayed no later position may be waited for: there may never be one.
         row = admin.execute(positions).fetchone()
-        assert row is not None and not row[1] and fences.high() >= parse_lsn(row[0])
+        assert row is not None and not row[1] and high_position(seen, read_only=False) >= parse_lsn(row[0])
 
 
 def test_how_far_a_replica_is(pair: Pair) -> None:
