@@ -260,7 +260,6 @@ class TableRecord:
 
     Attributes:
         stores: The stores of its rows, in the order of their oids.
-        indexes: The unique indexes, as text.
         entry: The entry of the publication, which changes if the table was not published for a while; None while it is
             not published.
         in_part: The entry has a row filter or a list of columns.
@@ -273,7 +272,6 @@ class TableRecord:
     oid: int
     stores: tuple[Store, ...]
     columns: tuple[ColumnRecord, ...]
-    indexes: str
     entry: str | None
     in_part: bool
     publication: Published | None
@@ -284,7 +282,7 @@ class TableRecord:
     @classmethod
     def of(cls, found: Sequence[Any]) -> Self:
         """The record from a row of the query."""
-        oid, stores, columns, indexes, entry, in_part, publication, readable, hidden, attributes = found
+        oid, stores, columns, _, entry, in_part, publication, readable, hidden, attributes = found
         return cls(
             oid,
             tuple(Store._make([*store[:8], tuple(store[8] or ())]) for store in stores),
@@ -292,7 +290,6 @@ class TableRecord:
                 ColumnRecord._make([*column, tuple(_type_part(*part) for part in types or ()), collation, False])
                 for *column, types, collation in columns or ()
             ),
-            repr(indexes),
             entry,
             bool(in_part),
             None if publication is None else Published(*publication),

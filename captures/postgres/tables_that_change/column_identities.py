@@ -184,19 +184,13 @@ def as_logged(
         types = read_types(session, [c.type_oid for c in relation.columns])
     table = fresh if fresh is not None and fresh.oid == relation.oid else binding.table
     transcoded = is_transcoded(session)
-    if not binding.identified:
-        latest = {_signature(column): column for column in table.columns}
-        columns = [
-            latest.get((c.name, c.type_oid, c.typmod))
-            or Column(c.name, replace(types[c.type_oid], typmod=c.typmod), transcoded=transcoded)
-            for c in relation.columns
-        ]
-        return replace(table, columns=tuple(columns)), True
     by_number = {column.number: column for column in table.columns if column.number}
+    by_signature = {_signature(column): column for column in table.columns}
     columns = []
-    for number, c in zip(found.numbers, relation.columns, strict=True):
-        known = by_number.get(number)
-        if known is None or _signature(known) != (c.name, c.type_oid, c.typmod):
+    for number, c in zip(found.numbers if binding.identified else [0] * len(logged), relation.columns, strict=True):
+        signature = c.name, c.type_oid, c.typmod
+        known = by_number.get(number) if binding.identified else by_signature.get(signature)
+        if known is None or _signature(known) != signature:
             fill = known.fill if known is not None and known.type.oid == c.type_oid else ""
             of = replace(types[c.type_oid], typmod=c.typmod)
             known = Column(c.name, of, number=number, fill=fill, transcoded=transcoded)
