@@ -174,13 +174,11 @@ def _of_columns(
             continue
         known = before.get(str(column.number))
         in_key = column.name in key or (known is not None and known.name in noted.key)
+        by_identity = None if in_key else followed
         if known is None:
-            if followed is not None and not in_key:
-                found = list(_added_as_told(noted, record, column, followed))
-            else:
-                found = list(_added(column, again=column.name in names, rewritten=rewritten))
+            found = list(_added(noted, record, column, by_identity, again=column.name in names, rewritten=rewritten))
         else:
-            found = list(_altered(known, column, resource, None if in_key else followed))
+            found = list(_altered(known, column, resource, by_identity))
             found += _written(noted, known, column, rewritten=rewritten)
         if unsure and (known is None or _is_touched(known, column)):
             found.append(changes.COLUMN_RENAMED)
@@ -196,21 +194,25 @@ def _is_touched(known: NotedColumn, column: ColumnRecord) -> bool:
     return before != (column.name, column.type, column.typmod, column.written)
 
 
-def _added(column: ColumnRecord, *, again: bool, rewritten: bool) -> Iterable[TableChange]:
-    if again:
-        yield changes.COLUMN_MADE_AGAIN
-    # After a rewrite the rows hold the column's values, and the catalog no longer shows that there were some.
-    elif column.filled or rewritten:
-        yield changes.COLUMN_FILLED
-
-
-def _added_as_told(
-    noted: NotedTable, record: TableRecord, column: ColumnRecord, handling: Handling
+def _added(
+    noted: NotedTable,
+    record: TableRecord,
+    column: ColumnRecord,
+    handling: Handling | None,
+    *,
+    again: bool,
+    rewritten: bool,
 ) -> Iterable[TableChange]:
-    """Of a column with an identity: no value of another one, whatever it was called, counts as its own."""
-    if told_otherwise(noted, column.number, (handling(column.name), column.type)):
+    if handling is None:
+        if again:
+            yield changes.COLUMN_MADE_AGAIN
+        # After a rewrite the rows hold the column's values, and the catalog no longer shows that there were some.
+        elif column.filled or rewritten:
+            yield changes.COLUMN_FILLED
+    # With an identity no value of another column, whatever it was called, counts as its own.
+    elif told_otherwise(noted, column.number, (handling(column.name), column.type)):
         yield changes.COLUMN_RENAMED
-    # After a rewrite the catalog no longer shows what there was, nor do types which values there were in between.
+    # Nor do types show after a rewrite which values there were in between.
     elif record.rewritten(noted.files) or (column.filled and not column.constant):
         yield changes.COLUMN_FILLED
 
