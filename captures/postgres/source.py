@@ -172,7 +172,7 @@ class PostgresSource(SplitsPages, ReadsInSnapshots):
         self.followed.scans.end(binding)
         self.followed.leave_out(binding, identity)
         if self._stream is not None:
-            self._stream.leave_out(binding)
+            self._stream.relations.leave_out(binding)
 
     def found_altered(self, binding: int) -> None:
         self.followed.found.add(binding)
@@ -188,7 +188,7 @@ class PostgresSource(SplitsPages, ReadsInSnapshots):
         if regained is None:
             self._stream.request_progress()
         elif isinstance(regained, Regained):
-            self._stream.take_up(binding)
+            self._stream.relations.take_up(binding)
         return regained
 
     def _check(self, position: int, known: int, identity: JsonObject) -> None:

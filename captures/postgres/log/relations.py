@@ -145,10 +145,6 @@ class Relations:
         self.leave_out(binding)
         batch.set_aside(binding, error)
 
-    def note(self, batch: LogBatch) -> None:
-        """Has the state keep what the batch has shown of tables, with the batch's position."""
-        batch.noted |= self._tables.shown()
-
     # Bad values.
 
     def count_bad(self, batch: LogBatch) -> None:

@@ -58,6 +58,9 @@ class PgoutputLog:
     Args:
         texts: Converts those of a database whose encoding is not UTF-8.
         columns: Batches of columns may be sent.
+
+    Attributes:
+        relations: Those that the connection has shown.
     """
 
     def __init__(
@@ -76,10 +79,10 @@ class PgoutputLog:
         self._flushed = position
         self._tables = tables
         self._texts = texts
-        self._relations = Relations(tables)
+        self.relations = Relations(tables)
         self._rows = Changes(
             tables,
-            self._relations,
+            self.relations,
             truncation=truncation,
             texts=texts,
             incomplete_limit=limits.incomplete_keys,
@@ -141,7 +144,7 @@ class PgoutputLog:
         # brings the same messages in the same order, and those that were returned need only be counted.
         known = self.position if self.between_transactions else max(self.position, self._begin.commit_lsn)
         self._connection = self._connect(StreamStart(self.position, known, self._flushed, replaces))
-        self._relations.forget()
+        self.relations.forget()
         self._failure = None
         self._record = 0
         if not self.between_transactions:
@@ -149,28 +152,18 @@ class PgoutputLog:
             self._returned = max(self._returned, self._changes)
             self._changes = 0
 
-    # Tables that are set aside.
-
-    def leave_out(self, binding: int) -> None:
-        """Passes over the rows of a binding from here on."""
-        self._relations.leave_out(binding)
-
-    def take_up(self, binding: int) -> None:
-        """The end of ``leave_out``, between transactions."""
-        self._relations.take_up(binding)
-
     def reading(self) -> str:
         """The captured tables of the transaction that is being read, for people; empty between transactions."""
         if self.between_transactions:
             return ""
-        bound = [each for each in self._relations.bound.values() if isinstance(each, BoundRelation)]
+        bound = [each for each in self.relations.bound.values() if isinstance(each, BoundRelation)]
         return names_of([each for each in bound if each.transaction == self._rows.transaction.number])
 
     def read(self, limit: int, wait: float, wakeup: int) -> LogBatch:
         if self._failure is not None:
             raise self._failure
         batch = LogBatch()
-        self._relations.unfit.clear()
+        self.relations.unfit.clear()
         try:
             self._fill(batch, limit, wait, wakeup)
         except (SourceError, psycopg.OperationalError) as error:
@@ -184,14 +177,15 @@ class PgoutputLog:
         self._connection.check_published()
         if batch.lines:
             batch.size = sum(map(len, batch.lines))
-            self._relations.count_bad(batch)
-        self._relations.note(batch)
+            self.relations.count_bad(batch)
+        # The state keeps what the batch has shown of tables with the batch's position.
+        batch.noted |= self._tables.shown()
         return batch
 
     def _fill(self, batch: LogBatch, limit: int, wait: float, wakeup: int) -> None:
         receive = self._connection.receive
         start_lsn = _START_LSN.unpack_from
-        rows, bound = self._rows, self._relations.bound
+        rows, bound = self._rows, self.relations.bound
         waiting = rows.waiting
         length, data = receive(1)
         if length == 0:
@@ -236,7 +230,7 @@ class PgoutputLog:
             raise self._connection.ended()
         rows.flush(batch)
         if self.between_transactions:
-            self._relations.take_altered(self.position, batch, returned=self._changes < self._returned)
+            self.relations.take_altered(self.position, batch, returned=self._changes < self._returned)
             if batch.undecided:
                 self.request_progress()
         batch.drained = length == 0
@@ -260,7 +254,7 @@ class PgoutputLog:
             returned = self._changes < self._returned
             shown = pgoutput.read_relation(message, self._texts)
             moment = self._begin.xid, self._changes
-            self._relations.show(message[1:5], shown, batch, returned=returned, moment=moment)
+            self.relations.show(message[1:5], shown, batch, returned=returned, moment=moment)
         elif kind == pgoutput.TRUNCATE:
             if self._changes >= self._returned:
                 for place, oid in enumerate(pgoutput.read_truncate(message)):
