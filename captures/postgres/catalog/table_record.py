@@ -317,10 +317,6 @@ class TableRecord:
         parts = [store for store in self.stores if store.joined and store.kind != "f"]
         return {str(store.oid): Partition(store.joined, store.qualified_name) for store in parts}
 
-    def definitions(self) -> dict[str, str]:
-        """``ColumnRecord.definition`` by name."""
-        return {column.name: column.definition for column in self.columns}
-
 
 def read_records(
     session: psycopg.Connection, publication: str, names: Sequence[tuple[str, str]]

@@ -49,7 +49,7 @@ class ScanTarget:
         """Whether the table is what its decoder is made for, and its rows are where the scan takes them to be."""
         if record is None or record.oid != self.table.oid:
             return False
-        definitions = record.definitions()
+        definitions = {column.name: column.definition for column in record.columns}
         if any(definitions.get(column.name) != column.definition for column in self.columns):
             return False
         # Once rows are rewritten, those that existed at the base cannot be told from later ones.
