@@ -57,11 +57,6 @@ def divided(message: bytes) -> list[str]:
     return message.decode("latin-1")[MARKER:].split(SEPARATOR)
 
 
-def merged(old: Row, new: Row) -> Row:
-    """The new row, with what it left out and the old one has."""
-    return [was if now is UNCHANGED and was is not None else now for was, now in zip(old, new, strict=True)]
-
-
 class ExactDecoder:
     """Decodes the messages of one relation.
 
@@ -135,7 +130,7 @@ class ExactDecoder:
     def _repaired(self, kind: int, marker: int, rows: list[Row], source: bytes, *, too_large: bool = False) -> Decoded:
         """The lines of a message some of whose values have no place in a document, or that is too large for one."""
         old = None if marker == NEW else rows[0]
-        new = None if kind == DELETE else rows[0] if len(rows) == 1 else merged(*rows)
+        new = None if kind == DELETE else self._merged(rows)
         try:
             # Of the values as they are, not of what takes their place.
             keys = [join_key(row, self._key) for row in (old, new) if row is not None]
@@ -177,6 +172,12 @@ class ExactDecoder:
             repaired.shrink(row, limit, marked=marked)
         repaired.repairs.check(key or None)
         return repaired.repairs.mark()
+
+    def _merged(self, rows: list[Row]) -> Row:
+        """The last row, with what it left out and the one before has."""
+        if len(rows) == 1:
+            return rows[0]
+        return [was if now is UNCHANGED and was is not None else now for was, now in zip(*rows, strict=True)]
 
     def _lines(self, kind: int, marker: int, rows: list[Row], source: bytes) -> Decoded:
         if kind == INSERT:
@@ -275,7 +276,7 @@ class ExactDecoder:
         The old row may be there although the key is the same: always with REPLICA IDENTITY FULL, and when a value of
         the key is stored out of line.
         """
-        row = merged(old, new)
+        row = [was if now is UNCHANGED and was is not None else now for was, now in zip(old, new, strict=True)]
         if join_key(old, self._key) == join_key(row, self._key):
             before = self.old_members(marker, old)
             return self._updated(f',"before":{{{before[1:]}}}' if before else "", row, source)

@@ -24,7 +24,6 @@ from tidemark.captures.postgres.rows.exact_log_decoder import (
     ExactDecoder,
     Row,
     divided,
-    merged,
 )
 from tidemark.captures.postgres.rows.generated_source import UNCHANGED, Member, join_key
 from tidemark.captures.postgres.values.column_values import SentTexts, sent_texts
@@ -179,7 +178,7 @@ class LogColumns:
         deletion: list[_Event] = []
         if len(tuples) > 1:
             old = tuples[0]
-            row = merged(old, row)
+            row = [was if now is UNCHANGED and was is not None else now for was, now in zip(old, row, strict=True)]
             if join_key(old, self._key) != join_key(row, self._key):
                 kind, deletion = INSERT, [_Event("d", exact.known(marker, old), None, None)]
             elif members := exact.old_members(marker, old):
