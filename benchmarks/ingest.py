@@ -11,10 +11,10 @@ import argparse
 import io
 import os
 import random
-import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,8 @@ import pyarrow as pa
 import pyarrow.json as pj
 import pyarrow.parquet as pq
 
+from benchmarks.processor_time import Spent
+from benchmarks.results import in_turn, report
 from tidemark.runtime.changelog.writer import LogWriter
 
 RUN = 500
@@ -120,12 +122,12 @@ def pyarrow_json(lines: bytes, folder: Path) -> None:
         os.fsync(file.fileno())
 
 
-def measure(work: Callable[[Path], None]) -> tuple[float, float]:
-    """Wall and processor seconds."""
+def measure(work: Callable[[Path], None]) -> Spent:
+    """Of this process."""
     with tempfile.TemporaryDirectory() as folder:
-        wall, processor = time.perf_counter(), time.process_time()
+        seconds, processor = time.perf_counter(), time.process_time()
         work(Path(folder))
-        return time.perf_counter() - wall, time.process_time() - processor
+        return Spent(time.perf_counter() - seconds, time.process_time() - processor)
 
 
 def main() -> None:
@@ -135,26 +137,12 @@ def main() -> None:
     options = parser.parse_args()
     docs = documents(options.rows, details=True)
     plain = b"\n".join(documents(options.rows, details=False))
-    sides: dict[str, tuple[Callable[[Path], None], int]] = {
-        "tidemark": (lambda folder: ours(docs, folder), sum(map(len, docs))),
-        "pyarrow.json": (lambda folder: pyarrow_json(plain, folder), len(plain)),
+    sides = {
+        "pyarrow.json": partial(measure, lambda folder: pyarrow_json(plain, folder)),
+        "tidemark": partial(measure, lambda folder: ours(docs, folder)),
     }
-    for work, _ in sides.values():
-        measure(work)
-    times: dict[str, list[tuple[float, float]]] = {name: [] for name in sides}
-    for _ in range(options.rounds):
-        for name, (work, _) in sides.items():
-            times[name].append(measure(work))
-    rates = {}
-    for name, (_, size) in sides.items():
-        wall, processor = (statistics.median(column) for column in zip(*times[name], strict=True))
-        rates[name] = options.rows / wall, options.rows / processor
-        print(
-            f"{name:14} {rates[name][0]:>9,.0f} rows/s  {rates[name][1]:>9,.0f} rows per processor second  "
-            f"{size / wall / 1e6:6.0f} MB/s"
-        )
-    wall_ratio, processor_ratio = (rates["tidemark"][i] / rates["pyarrow.json"][i] for i in range(2))
-    print(f"{'ratio':14} {wall_ratio:>9.2f}         {processor_ratio:>9.2f}")
+    in_turn(sides, 1)  # The first round warms both up.
+    report(f"{options.rows:,} rows", in_turn(sides, options.rounds), options.rows)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,9 +23,20 @@ class Spent:
     server: float = 0.0
 
     @property
+    def cpu(self) -> float:
+        """Seconds of processor of both."""
+        return self.ours + self.server
+
+    @property
     def cores(self) -> float:
         """How many cores both kept busy."""
-        return (self.ours + self.server) / self.seconds
+        return self.cpu / self.seconds
+
+    def __add__(self, other: Spent) -> Spent:
+        return Spent(self.seconds + other.seconds, self.ours + other.ours, self.server + other.server)
+
+    def __str__(self) -> str:
+        return f"{self.cpu:7.1f} CPU-s {self.seconds:7.1f} s"
 
     def per_row(self, rows: int) -> str:
         """Microseconds of processor that a row took, ours and the server's, and what of the machine was busy."""
@@ -35,8 +46,8 @@ class Spent:
 
 
 @contextmanager
-def spent(running: ServerProcess) -> Iterator[Spent]:
-    """What is spent inside; known at the end. Only on Linux."""
+def spent(running: ServerProcess | None) -> Iterator[Spent]:
+    """What is spent inside; known at the end. Only on Linux. Without a server of ours, nothing is its own."""
     if sys.platform != "linux":
         sys.exit("processor time of a server is known on Linux only")
     result = Spent()
@@ -45,6 +56,13 @@ def spent(running: ServerProcess) -> Iterator[Spent]:
     result.seconds = perf_counter() - started
     result.ours = children_seconds() - ours
     result.server = _server_seconds(running) - server
+
+
+def timed(running: ServerProcess | None, work: Callable[[], object]) -> Spent:
+    """Does a piece of work, and says what was spent."""
+    with spent(running) as found:
+        work()
+    return found
 
 
 def tree_seconds(pid: int) -> float:
@@ -66,8 +84,10 @@ def children_seconds() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def _server_seconds(running: ServerProcess) -> float:
+def _server_seconds(running: ServerProcess | None) -> float:
     """Of the server's first process, of its processes that have ended, and of those that run."""
+    if running is None:
+        return 0.0
     first = running.pid
     assert first is not None  # It runs.
     ticks = sum(_stat(first)[11:15])

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import argparse
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,17 +27,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from benchmarks.capture.first_capture import capture_until_caught_up
-from benchmarks.processor_time import Spent, spent
+from benchmarks.capture.first_capture import FORMS, capture_until_caught_up
+from benchmarks.processor_time import Spent, timed
+from benchmarks.results import in_turn, report
 from benchmarks.source import mysql_log
 from benchmarks.source.postgres_server import config, published_table
 from tests.servers.mariadb import MARIADB, MariaDb, no_source
 from tidemark.demo.servers.server_process import ServerProcess
-from tidemark.protocol.batches import ARROW
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.environment import BATCHES
 
-FORMS = {"columns": ARROW, "lines": ""}
 ROWS = 100_000
 """Of the table: they are updated in turn."""
 
@@ -59,6 +58,7 @@ class Source:
 
     Attributes:
         server: Its process.
+        product: Its name.
         connector: The module of ours.
         config: Of the connector, for a capture of this name.
         table: With its schema.
@@ -70,6 +70,7 @@ class Source:
     """
 
     server: ServerProcess
+    product: str
     connector: str
     config: Callable[[str], dict[str, Any]]
     table: str
@@ -104,6 +105,7 @@ def postgres() -> Iterator[Source]:
 
         yield Source(
             running,
+            f"PostgreSQL {running.version}",
             "tidemark.connectors.postgres",
             lambda name: config(running, slot=name, publication="bench"),
             "public.bench",
@@ -146,6 +148,7 @@ def mariadb() -> Iterator[Source]:
 
         yield Source(
             running,
+            f"MariaDB {programs.version}",
             "tidemark.connectors.mysql",
             lambda _: server.config(),
             "bench.bench",
@@ -170,25 +173,36 @@ def main() -> None:
         folder = Path(name)
         for turn in rounds:
             source.begin(f"peer_{turn}")
-            for form in FORMS:
-                _prepare(source, folder / f"{form}_{turn}", f"{form}_{turn}", form)
+            for form in FORMS.values():
+                _prepare(source, folder / _named(form, turn), form)
         source.change(arguments.changes, arguments.each)
-        taken: dict[str, list[Spent]] = {source.peer: [], **{form: [] for form in FORMS}}
-        for turn in rounds:
-            taken[source.peer].append(_received(source, f"peer_{turn}"))
-            for form in FORMS:
-                taken[form].append(_captured(source, folder / f"{form}_{turn}"))
-        _report(taken, source.peer, arguments.changes)
-        _compare(source, [folder / f"{form}_0" / "bench.log" for form in FORMS], arguments.changes)
+        turns = {form: iter(rounds) for form in (source.peer, *FORMS.values())}
+
+        def peer() -> Spent:
+            return _received(source, f"peer_{next(turns[source.peer])}")
+
+        def ours(form: str) -> Spent:
+            return timed(source.server, lambda: capture_until_caught_up(folder / _named(form, next(turns[form]))))
+
+        sides: dict[str, Callable[[], Spent]] = {source.peer: peer}
+        sides |= {name: partial(ours, form) for name, form in FORMS.items()}
+        each = "one change" if arguments.each == 1 else f"{arguments.each:,} changes"
+        what = f"{arguments.changes:,} changes of {source.product}, {each} a transaction"
+        report(what, in_turn(sides, arguments.rounds), arguments.changes, "changes")
+        _compare(source, [folder / _named(form, 0) / "bench.log" for form in FORMS.values()], arguments.changes)
 
 
-def _prepare(source: Source, folder: Path, name: str, form: str) -> None:
+def _named(form: str, turn: int) -> str:
+    return f"{form or 'lines'}_{turn}"
+
+
+def _prepare(source: Source, folder: Path, form: str) -> None:
     """A capture that has its place in the log, and nothing of the table's rows."""
     folder.mkdir()
     connector = {
         "command": [sys.executable, "-m", source.connector],
-        "config": source.config(name),
-        "environment": {BATCHES: FORMS[form]},
+        "config": source.config(folder.name),
+        "environment": {BATCHES: form},
     }
     tables = [{"table": source.table, "scan": "none"}]
     capture = {"capture": "bench", "connector": connector, "log": "./bench.log", "tables": tables}
@@ -199,26 +213,7 @@ def _prepare(source: Source, folder: Path, name: str, form: str) -> None:
 def _received(source: Source, name: str) -> Spent:
     with tempfile.TemporaryDirectory() as folder:
         command = source.receive(name, folder)
-        with spent(source.server) as found:
-            subprocess.run(command, check=True, capture_output=True)
-    return found
-
-
-def _captured(source: Source, folder: Path) -> Spent:
-    with spent(source.server) as found:
-        capture_until_caught_up(folder)
-    return found
-
-
-def _report(taken: dict[str, list[Spent]], peer: str, changes: int) -> None:
-    seconds = {name: statistics.median(one.seconds for one in runs) for name, runs in taken.items()}
-    for name, runs in taken.items():
-        ours = statistics.median(one.ours for one in runs) * 1e6 / changes
-        server = statistics.median(one.server for one in runs) * 1e6 / changes
-        print(
-            f"{name:14} {changes / seconds[name]:>9,.0f} changes/s  {seconds[peer] / seconds[name]:5.2f} of {peer}  "
-            f"{ours:5.2f} + {server:.2f} us of processor a change (ours, the server's)"
-        )
+        return timed(source.server, lambda: subprocess.run(command, check=True, capture_output=True))
 
 
 def _compare(source: Source, logs: list[Path], changes: int) -> None:

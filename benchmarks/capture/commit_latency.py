@@ -31,6 +31,7 @@ import obstore
 
 from benchmarks.buckets import Bucket, bucket
 from benchmarks.log_rows import SCHEMA, documents
+from benchmarks.results import note
 from tests.servers.http_faults import Fault, http_faults
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.changelog.layout import COMMITS, SUMMARY_EVERY, commit_name
@@ -125,11 +126,11 @@ def main() -> None:
         print(f"{'':10} {'a commit of':22} {'p50':>8} {'p99':>8}  {'peer p50':>8} {'p99':>8}  {'ratio':>5}  requests")
         for kind in KINDS:
             log, peer = DirectoryStore(folder / f"log_{kind.name}"), Linked(folder / f"peer_{kind.name}")
-            _report("directory", kind, _timed(log, kind, peer.write, arguments.commits))
+            _report("a folder", kind, _timed(log, kind, peer.write, arguments.commits))
         for kind in KINDS:
             write = partial(_put, timed.store(f"peer_{kind.name}"))
             taken = _timed(timed.store(f"log_{kind.name}"), kind, write, arguments.commits)
-            _report("bucket", kind, taken, _requests(own, kind))
+            _report("a bucket", kind, taken, _requests(own, kind))
 
 
 def _timed(store: Store, kind: Kind, write: Write, count: int) -> Taken:
@@ -212,6 +213,10 @@ def _report(where: str, kind: Kind, taken: Taken, requests: str = "") -> None:
         f"{ours[0] / peer[0]:5.2f}  {requests}".rstrip(),
         flush=True,
     )
+
+    sides = {"a script that writes the same files": peer, "tidemark": ours}
+    measures = {side: {"p50 milliseconds": p50, "p99 milliseconds": p99} for side, (p50, p99) in sides.items()}
+    note(f"a commit of {kind} in {where}", measures, rounds=len(taken.ours))
 
 
 def _percentiles(taken: Sequence[float]) -> tuple[float, float]:

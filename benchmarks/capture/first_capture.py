@@ -2,10 +2,10 @@
 
     python -m benchmarks.capture.first_capture [--server mariadb] [--rows 1000000] [--rounds 3] [--readers 1]
 
-By hand it is two lines: ``COPY … TO STDOUT (FORMAT csv)`` by psql, or ``mariadb --quick --batch``, read by pyarrow.csv
-with a schema, and written as Parquet with zstd. Ours is ``tidemark capture --until-caught-up``, with batches of columns
-and with lines. All begin as new processes, and end with synced files; the sides alternate. At the end the contents are
-compared, column by column.
+By hand, ADBC and dlt are in ``benchmarks/peers/by_hand.py``. Debezium gives lines, and no files: it does a part of the
+work only. Ours is ``tidemark capture --until-caught-up``, with batches of columns and with lines. All begin as new
+processes, and end with synced files; the sides alternate. At the end the contents are compared, column by column, and
+of Debezium's lines the number and the ids.
 """
 
 from __future__ import annotations
@@ -13,21 +13,26 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from itertools import count
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from benchmarks.processor_time import Spent, spent
+from benchmarks.peers.debezium import NAME, Debezium
+from benchmarks.processor_time import Spent, timed
+from benchmarks.results import had, in_turn, report
 from benchmarks.source import mysql_log
 from benchmarks.source.postgres_server import config, published_table
 from tests.servers.mariadb import MARIADB, MariaDb, no_source
@@ -36,29 +41,9 @@ from tidemark.protocol.batches import ARROW
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.environment import BATCHES
 
-BY_HAND = """
-import os, subprocess, sys
-import pyarrow as pa, pyarrow.csv as csv, pyarrow.parquet as pq
-path, *command = sys.argv[1:]
-psql = command[0].endswith("psql")
-types = {"id": pa.int64(), "customer": pa.int64(), "quantity": pa.int64(), "price": pa.decimal128(12, 2),
-         "created": pa.timestamp("us"), "updated": pa.timestamp("us", "UTC" if psql else None), "note": pa.string(),
-         "paid": pa.bool_() if psql else pa.int64(), "weight": pa.float64(), "attributes": pa.string()}
-plain = csv.ParseOptions(delimiter="\\t", quote_char=False)
-with subprocess.Popen(command, stdout=subprocess.PIPE) as server:
-    reader = csv.open_csv(
-        server.stdout, csv.ReadOptions(column_names=list(types), block_size=4 << 20, use_threads=False),
-        csv.ParseOptions() if psql else plain,
-        csv.ConvertOptions(
-            column_types=types, true_values=["t"], false_values=["f"],
-            timestamp_parsers=[csv.ISO8601, "%Y-%m-%d %H:%M:%S+00"]
-        ))
-    with pq.ParquetWriter(path, reader.schema, compression="zstd") as writer:
-        for batch in reader:
-            writer.write_batch(batch)
-with open(path, "rb") as file:
-    os.fsync(file.fileno())
-"""
+FORMS = {"tidemark": ARROW, "tidemark, as JSON lines": ""}
+
+DLT = "dlt with ConnectorX"
 
 
 @dataclass(frozen=True)
@@ -66,14 +51,18 @@ class Source:
     """A server with the table ``bench``.
 
     Attributes:
-        by_hand: The command that writes its rows.
+        product: Its name.
+        by_hand: What writes its rows by hand: the name, and the arguments of ``benchmarks.peers.by_hand``.
+        read_by: What Debezium does, for a number of the round, with so many rows.
         connector: The module of ours.
         config: Of the connector.
         table: With its schema.
     """
 
     server: ServerProcess
-    by_hand: list[str]
+    product: str
+    by_hand: dict[str, list[str]]
+    read_by: Callable[[Debezium, int, int], None]
     connector: str
     config: dict[str, Any]
     table: str
@@ -83,9 +72,20 @@ class Source:
 def postgres(rows: int) -> Iterator[Source]:
     copy = "SET timezone = 'UTC'; COPY bench TO STDOUT (FORMAT csv)"
     with published_table(rows) as (running, _):
-        by_hand = [str(running.binaries / "psql"), running.dsn, "-q", "-c", copy]
         endpoint = config(running, publication="bench")
-        yield Source(running, by_hand, "tidemark.connectors.postgres", endpoint, "public.bench")
+        by_hand = {
+            "psql COPY by hand": ["copy", str(running.binaries / "psql"), running.dsn, "-q", "-c", copy],
+            "ADBC by hand": ["adbc", running.dsn],
+            DLT: ["dlt", "postgresql+psycopg://{user}:{password}@{host}:{port}/{database}".format(**endpoint)],
+        }
+
+        def read(debezium: Debezium, turn: int, rows: int) -> None:
+            debezium.of_postgres(running, f"debezium_{turn}", rows, snapshot=True)
+
+        yield Source(
+            *(running, f"PostgreSQL {running.version}", by_hand, read),
+            *("tidemark.connectors.postgres", endpoint, "public.bench"),
+        )
 
 
 @contextmanager
@@ -96,12 +96,19 @@ def mariadb(rows: int) -> Iterator[Source]:
     with MARIADB.server(programs, settings={"innodb_buffer_pool_size": "1G"}) as running:
         server = MariaDb(running.host, running.port, running.user, running.password, server=running)
         mysql_log.make_table(server, rows)
-        by_hand = [
+        command = [
             *(client, f"--host={server.host}", f"--port={server.port}", f"--user={server.user}"),
             *(f"--password={server.password}", "--skip-ssl", "--init-command=SET time_zone = '+00:00'"),
             *("--quick", "--batch", "--skip-column-names", "--execute=SELECT * FROM bench.bench"),
         ]
-        yield Source(running, by_hand, "tidemark.connectors.mysql", server.config(), "bench.bench")
+        url = f"mysql+pymysql://{server.user}:{server.password}@{server.host}:{server.port}/bench"
+        yield Source(
+            running,
+            f"MariaDB {programs.version}",
+            {"mariadb client by hand": ["copy", *command], DLT: ["dlt", url]},
+            lambda debezium, _, rows: debezium.of_mysql(server, rows),
+            *("tidemark.connectors.mysql", server.config(), "bench.bench"),
+        )
 
 
 def main() -> None:
@@ -112,28 +119,48 @@ def main() -> None:
     parser.add_argument("--readers", type=int, default=1)
     arguments = parser.parse_args()
     opened = mariadb if arguments.server == "mariadb" else postgres
-    with opened(arguments.rows) as source, tempfile.TemporaryDirectory() as folder:
-        parquet = Path(folder) / "bench.parquet"
-        logs = {"columns": ARROW, "lines": ""}
-        taken: dict[str, list[Spent]] = {"by hand": [], **{name: [] for name in logs}}
-        for turn in range(arguments.rounds):
-            with spent(source.server) as of_hand:
-                subprocess.run([sys.executable, "-c", BY_HAND, str(parquet), *source.by_hand], check=True)
-            taken["by hand"].append(of_hand)
-            for name, batches in logs.items():
-                endpoint = {**source.config, "backfill": {"readers": arguments.readers}}
-                if opened is postgres:
-                    endpoint["slot"] = f"{name}_{turn}"
-                taken[name].append(captured(source, endpoint, Path(folder) / name, batches))
-        _report(taken, arguments.rows)
-        for name in logs:
-            _compare(Path(folder) / name / "bench.log", source.table, parquet, name)
+    rows, skipped = arguments.rows, dict[str, str]()
+    with opened(rows) as source, tempfile.TemporaryDirectory() as name:
+        folder, turns = Path(name), count()
+
+        def typed(what: list[str]) -> Spent:
+            into = _emptied(folder / what[0])
+            written = into if what[0] == "dlt" else into / "bench.parquet"
+            command = [sys.executable, "-m", "benchmarks.peers.by_hand", what[0], str(written), *what[1:]]
+            return timed(source.server, lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL))
+
+        def ours(batches: str) -> Spent:
+            endpoint = {**source.config, "backfill": {"readers": arguments.readers}}
+            if opened is postgres:
+                endpoint["slot"] = f"ours_{next(turns)}"
+            return captured(source, endpoint, folder / (batches or "lines"), batches)
+
+        had(DLT, lambda: [import_module(name) for name in ("dlt", "connectorx", "sqlalchemy")], skipped)
+        by_hand = {name: what for name, what in source.by_hand.items() if name not in skipped}
+        sides: dict[str, Callable[[], Spent]] = {name: partial(typed, what) for name, what in by_hand.items()}
+        debezium = had(NAME, lambda: Debezium(arguments.server, folder), skipped)
+        if debezium is not None:
+            sides[NAME] = lambda: timed(source.server, lambda: source.read_by(debezium, next(turns), rows))
+        sides |= {name: partial(ours, batches) for name, batches in FORMS.items()}
+        report(f"{rows:,} rows of {source.product}", in_turn(sides, arguments.rounds), rows, skipped=skipped)
+        if debezium is not None:
+            debezium.check(range(1, rows + 1))
+        wanted = pq.read_table(folder / "copy").sort_by("id")
+        others = {name: _files(folder / what[0]) for name, what in by_hand.items()}
+        others |= {name: _segments(folder / (batches or "lines"), source.table) for name, batches in FORMS.items()}
+        for name, files in others.items():
+            _compare(wanted, files, name)
+
+
+def _emptied(folder: Path) -> Path:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    return folder
 
 
 def captured(source: Source, endpoint: dict[str, Any], folder: Path, batches: str = ARROW) -> Spent:
     """One capture into a new log, ``bench.log`` beside a capture file in the folder."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
+    _emptied(folder)
     connector = {
         "command": [sys.executable, "-m", source.connector],
         "config": endpoint,
@@ -141,9 +168,7 @@ def captured(source: Source, endpoint: dict[str, Any], folder: Path, batches: st
     }
     capture = {"capture": "bench", "connector": connector, "log": "./bench.log", "tables": [{"table": source.table}]}
     (folder / "capture.yaml").write_text(yaml.safe_dump(capture))
-    with spent(source.server) as found:
-        capture_until_caught_up(folder)
-    return found
+    return timed(source.server, lambda: capture_until_caught_up(folder))
 
 
 def capture_until_caught_up(folder: Path) -> None:
@@ -157,26 +182,32 @@ def capture_until_caught_up(folder: Path) -> None:
     )
 
 
-def _report(taken: dict[str, list[Spent]], rows: int) -> None:
-    seconds = {name: statistics.median(one.seconds for one in runs) for name, runs in taken.items()}
-    for name, runs in taken.items():
-        ours = statistics.median(one.ours for one in runs) * 1e6 / rows
-        server = statistics.median(one.server for one in runs) * 1e6 / rows
-        print(
-            f"{name:8} {rows / seconds[name]:>10,.0f} rows/s  {seconds['by hand'] / seconds[name]:5.2f} of by hand  "
-            f"{ours:5.2f} + {server:.2f} CPU seconds a million rows (clients', the server's)"
-        )
+def _files(folder: Path) -> list[Path]:
+    """What was written by hand, or by dlt, which has a copy of it in another folder."""
+    return list(folder.glob("*.parquet")) or list(folder.glob("files/bench/bench/*.parquet"))
 
 
-def _compare(log: Path, table: str, parquet: Path, name: str) -> None:
-    """Ends with an error if a column differs."""
-    by_hand = pq.read_table(parquet).sort_by("id")
+def _segments(folder: Path, table: str) -> list[Path]:
+    """Of the log beside the capture file in a folder."""
+    log = folder / "bench.log"
     opened = ChangeLog(log)
-    files = [log / segment.path for segment in opened.segments(table.replace(".", "/"), 0, opened.end())]
-    ours = pa.concat_tables([pq.read_table(file) for file in files]).sort_by("id")
-    for column in by_hand.column_names:
-        if not ours.column(column).cast(by_hand.schema.field(column).type).equals(by_hand.column(column)):
+    return [log / segment.path for segment in opened.segments(table.replace(".", "/"), 0, opened.end())]
+
+
+def _compare(wanted: pa.Table, files: list[Path], name: str) -> None:
+    """Ends with an error if a column differs."""
+    found = pa.concat_tables([pq.read_table(file) for file in files]).sort_by("id")
+    for column in wanted.column_names:
+        of_hand = wanted.column(column)
+        here = found.column(column).cast(of_hand.type)
+        # Some write JSON with other spaces, and its fields in another order.
+        if not here.equals(of_hand) and not (column == "attributes" and _same_json(here, of_hand)):
             sys.exit(f"{name}: column {column} differs from what is got by hand")
+
+
+def _same_json(one: Any, other: Any) -> bool:
+    pairs = zip(one.to_pylist(), other.to_pylist(), strict=True)
+    return all(orjson.loads(here) == orjson.loads(there) for here, there in pairs)
 
 
 if __name__ == "__main__":

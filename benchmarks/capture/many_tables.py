@@ -14,14 +14,14 @@ import json
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.processor_time import children_seconds, tree_seconds
+from benchmarks.processor_time import Spent, spent
+from benchmarks.results import note
 from benchmarks.source import postgres_server
 from tests.servers.mariadb import MARIADB, MYSQL, Product, no_source, running, source
 from tidemark.demo.servers.server_process import ServerProcess
@@ -57,18 +57,6 @@ class Side:
     server: ServerProcess | None
 
 
-@dataclass(frozen=True)
-class Spent:
-    """Seconds of the clock, and of the processor: ours, and the server's."""
-
-    seconds: float
-    ours: float
-    server: float
-
-    def __str__(self) -> str:
-        return f"{self.seconds:7.2f} s ({self.ours:6.2f} + {self.server:6.2f} s of processor)"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--server", nargs="+", choices=SIDES, default=list(SIDES))
@@ -87,7 +75,7 @@ def _measure(side: Side, sizes: list[int], limit: float) -> list[str]:
     """Makes more and more tables, and runs the commands on all of them. Returns what costs more than the limit."""
     print(side.name)
     made = 0
-    spent: dict[str, list[Spent]] = {command[0]: [] for command in COMMANDS}
+    taken: dict[str, list[Spent]] = {command[0]: [] for command in COMMANDS}
     for size in sizes:
         names = [f"{side.schema}.t{number:05}" for number in range(made, size)]
         side.execute([statement.format(name=name) for name in names for statement in (TABLE, INSERT)])
@@ -95,19 +83,22 @@ def _measure(side: Side, sizes: list[int], limit: float) -> list[str]:
         with tempfile.TemporaryDirectory() as folder:
             file = _capture_file(side, Path(folder))
             for command in COMMANDS:
-                spent[command[0]].append(_run(side, [*command, str(file)]))
+                taken[command[0]].append(_run(side, [*command, str(file)]))
             _check_captured(Path(folder) / "log", size)
         if side.connector == "postgres":
             side.execute(["SELECT pg_drop_replication_slot('many')", "DROP PUBLICATION many"])
-        shown = "  ".join(f"{name} {runs[-1]}" for name, runs in spent.items())
+        shown = "  ".join(f"{name} {runs[-1]}" for name, runs in taken.items())
         print(f"{size:6,} tables: {shown}", flush=True)
     slow = []
-    for name, runs in spent.items():
+    for name, runs in taken.items():
         for (fewer, before), (more, after) in zip(
             zip(sizes, runs, strict=True), list(zip(sizes, runs, strict=True))[1:], strict=False
         ):
             each = (after.seconds - before.seconds) / (more - fewer) * 1000
             print(f"  {name}: a table more costs {each:.1f} ms between {fewer:,} and {more:,}, of {limit:g} ms allowed")
+            processor = (after.cpu - before.cpu) / (more - fewer) * 1000
+            measures = {"milliseconds a table": each, "processor milliseconds a table": processor}
+            note(f"{side.name}, between {fewer:,} and {more:,} tables", {f"tidemark {name}": measures})
             if each > limit:
                 slow.append(f"{side.name}: {name} takes {each:.1f} ms for a table between {fewer:,} and {more:,}")
     return slow
@@ -127,20 +118,12 @@ def _capture_file(side: Side, folder: Path) -> Path:
 
 
 def _run(side: Side, arguments: list[str]) -> Spent:
-    server = _server_seconds(side)
-    used, started = children_seconds(), time.perf_counter()
-    ended = subprocess.run(
-        [sys.executable, "-m", "tidemark.runtime", *arguments], capture_output=True, text=True, check=False
-    )
-    seconds, ours = time.perf_counter() - started, children_seconds() - used
+    with spent(side.server) as found:
+        command = [sys.executable, "-m", "tidemark.runtime", *arguments]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False)
     if ended.returncode:
         sys.exit(f"{' '.join(arguments)} ended with {ended.returncode}: {ended.stdout[-2000:]}{ended.stderr[-2000:]}")
-    return Spent(seconds, ours, _server_seconds(side) - server)
-
-
-def _server_seconds(side: Side) -> float:
-    pid = None if side.server is None else side.server.pid
-    return 0.0 if pid is None else tree_seconds(pid)
+    return found
 
 
 def _check_captured(root: Path, tables: int) -> None:
@@ -181,7 +164,7 @@ def _mysql(product: Product) -> Iterator[Side]:
                 cursor.execute(statement)
 
         yield Side(
-            name=f"{product.name} {server.version}",
+            name=f"{product.name} {server.version.partition('-')[0]}",
             connector="mysql",
             schema="many",
             config=server.config(),

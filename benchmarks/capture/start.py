@@ -11,16 +11,17 @@ import argparse
 import json
 import os
 import signal
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.processor_time import children_seconds
+from benchmarks.processor_time import Spent, spent, timed
+from benchmarks.results import middle, note
 from benchmarks.source.postgres_server import CONNECTOR, binding, config, published_table
 from tests.servers.mariadb import MARIADB, fresh_database, no_source, running, source
 from tidemark.protocol.changelog import ChangeLog
@@ -77,36 +78,38 @@ def _unary(database: str, command: list[str], kind: str, body: Mapping[str, Any]
     _tell(f"{database} {kind}", [_process(command, line) for _ in range(runs)])
 
 
-def _tell(what: str, taken: list[tuple[float, float]]) -> None:
-    """Prints the medians of processor time and of the clock."""
-    processor, clock = (statistics.median(seconds) for seconds in zip(*taken, strict=True))
-    print(f"{what:<44} {processor:>9.2f} {clock:>9.2f}", flush=True)
+def _tell(what: str, taken: list[Spent]) -> None:
+    """Prints and keeps the medians of processor time and of the clock."""
+    one = middle(taken)
+    print(f"{what:<44} {one.ours:>9.2f} {one.seconds:>9.2f}", flush=True)
+    note(what, {"tidemark": {"seconds": one.seconds, "processor seconds": one.ours}}, rounds=len(taken))
 
 
-def _process(command: list[str], given: bytes = b"") -> tuple[float, float]:
-    """Seconds of processor and of the clock that a process takes."""
-    before, started = children_seconds(), time.perf_counter()
+def _process(command: list[str], given: bytes = b"") -> Spent:
+    """What a process takes."""
     environment = {**os.environ, "LOG_LEVEL": "error"}
-    subprocess.run(command, input=given, stdout=subprocess.DEVNULL, env=environment, check=True)
-    return children_seconds() - before, time.perf_counter() - started
+    run = partial(subprocess.run, command, input=given, stdout=subprocess.DEVNULL, env=environment, check=True)
+    return timed(None, run)
 
 
-def _first_row(endpoint: Mapping[str, Any]) -> tuple[float, float]:
-    """Seconds of processor of a capture that ends as soon as its first row can be read, and of the clock until then."""
+def _first_row(endpoint: Mapping[str, Any]) -> Spent:
+    """What a capture takes that ends as soon as its first row can be read; of the clock, until it can."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "capture.yaml"
         connector = {"command": ["python", "-m", "tidemark.connectors.postgres"], "config": endpoint}
         file.write_text(json.dumps({"capture": "bench", "connector": connector, "log": "bench.log"}))
-        before, started = children_seconds(), time.perf_counter()
-        with subprocess.Popen([*TIDEMARK, "capture", file], stderr=subprocess.DEVNULL) as command:
-            while not _has_rows(file.with_name("bench.log")):
-                if time.perf_counter() - started > GIVEN_UP_SECONDS or command.poll() is not None:
-                    command.kill()
-                    sys.exit("no row came into the log")
-                time.sleep(0.002)
-            seconds = time.perf_counter() - started
-            command.send_signal(signal.SIGINT)
-        return children_seconds() - before, seconds
+        with spent(None) as found:
+            started = time.perf_counter()
+            with subprocess.Popen([*TIDEMARK, "capture", file], stderr=subprocess.DEVNULL) as command:
+                while not _has_rows(file.with_name("bench.log")):
+                    if time.perf_counter() - started > GIVEN_UP_SECONDS or command.poll() is not None:
+                        command.kill()
+                        sys.exit("no row came into the log")
+                    time.sleep(0.002)
+                seconds = time.perf_counter() - started
+                command.send_signal(signal.SIGINT)
+        found.seconds = seconds
+        return found
 
 
 def _has_rows(log: Path) -> bool:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -24,6 +23,7 @@ from typing import Any
 
 from benchmarks.capture.first_capture import Source, captured, mariadb, postgres
 from benchmarks.processor_time import Spent, spent, tree_seconds
+from benchmarks.results import report
 from tests.servers.deadline import wait_until
 
 COMMAND = [sys.executable, "-m", "tidemark.runtime"]
@@ -37,30 +37,18 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
     opened = mariadb if arguments.server == "mariadb" else postgres
-    taken: dict[str, list[Spent]] = {"backfill": [], "verify": []}
+    taken: dict[str, list[Spent]] = {"the backfill of the same rows": [], "tidemark verify": []}
+    first, second = taken.values()
     with opened(arguments.rows) as source, tempfile.TemporaryDirectory() as name:
         for turn in range(arguments.rounds):
             folder = Path(name) / f"round_{turn}"
             endpoint: dict[str, Any] = {**source.config, "backfill": {"readers": 1}}
             if opened is postgres:
                 endpoint["slot"] = f"verify_{turn}"
-            taken["backfill"].append(captured(source, endpoint, folder))
+            first.append(captured(source, endpoint, folder))
             with _running(folder) as capture:
-                taken["verify"].append(_verified(source, folder, capture, arguments.rows))
-    for what, runs in taken.items():
-        seconds, ours, server = (
-            statistics.median(each) for each in zip(*((one.seconds, one.ours, one.server) for one in runs), strict=True)
-        )
-        print(
-            f"{what:8} {seconds:6.2f} s  {arguments.rows / seconds:>10,.0f} rows/s  "
-            f"{ours * 1e6 / arguments.rows:5.2f} + {server * 1e6 / arguments.rows:.2f} CPU seconds a million rows "
-            "(ours, the server's)"
-        )
-    for part in ("seconds", "ours"):
-        verify, backfill = (
-            statistics.median(getattr(one, part) for one in taken[each]) for each in ("verify", "backfill")
-        )
-        print(f"verify / backfill, {'seconds' if part == 'seconds' else 'CPU seconds'}: {verify / backfill:.2f}")
+                second.append(_verified(source, folder, capture, arguments.rows))
+    report(f"{arguments.rows:,} rows of {source.product}, compared with the log", taken, arguments.rows)
 
 
 @contextmanager

@@ -2,8 +2,9 @@
 
     python -m benchmarks.source.mysql_log [--server mysql] [--rows 1000000] [--transactions 200000] [--rounds 3]
 
-The peer is mysql-replication, iterating the rows of the same stretch of the log and doing nothing with them. Whole
-processes are timed in turn, their starts included; what a start alone takes, with nothing to read, is shown too.
+The peer is mysql-replication, iterating the rows of the same stretch of the log and doing nothing with them, and
+for MySQL Debezium's engine, which writes lines too. Whole processes are timed in turn, their starts included; what a
+start alone takes, with nothing to read, is shown too.
 """
 
 from __future__ import annotations
@@ -11,16 +12,17 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import IO, Any
 
+from benchmarks.peers.debezium import NAME, Debezium
+from benchmarks.processor_time import Spent, timed
+from benchmarks.results import had, in_turn, report
 from benchmarks.source.driven import Driven
 from benchmarks.source.postgres_server import check_documents
 from tests.servers.mariadb import MARIADB, MYSQL, MariaDb, no_source, running, source
@@ -76,11 +78,12 @@ sys.exit(0 if seen == rows else f"the peer saw {seen} of {rows} rows")
 
 @dataclass(frozen=True)
 class Start:
-    """Where a stretch of the log begins: as a state of ours, and as a file and an offset."""
+    """Where a stretch of the log begins: as a state of ours, as a file and an offset, and as MySQL's set of GTIDs."""
 
     state: Any
     file: str
     offset: int
+    gtids: str
 
 
 def main() -> None:
@@ -94,21 +97,25 @@ def main() -> None:
     found = source(product)
     if found is None:
         sys.exit(no_source(product))
-    rounds, rows, transactions = arguments.rounds, arguments.rows, arguments.transactions
-    with running(found) as server:
-        print(f"{found}, {server.version}")
+    rows, transactions, skipped = arguments.rows, arguments.transactions, dict[str, str]()
+    with running(found) as server, tempfile.TemporaryDirectory() as folder:
+        debezium = had(NAME, lambda: Debezium(arguments.server, Path(folder)), skipped)
+
+        def measure(what: str, start: Start, changes: int) -> None:
+            taken = _measure(server, debezium if changes else None, start, arguments.rounds, changes)
+            report(
+                f"{product.name} {server.version.partition('-')[0]}, {what}", taken, changes or 1, "changes", skipped
+            )
+
         make_table(server, 0)
         execute(server, UPDATES)
         start = _here(server)
-        print("nothing to read")
-        _measure(server, start, rounds, 0)
-        print(f"one transaction of {rows:,} inserts")
+        measure("nothing to read", start, 0)
         execute(server, ROWS.format(rows=rows))
-        _measure(server, start, rounds, rows)
-        print(f"{transactions:,} transactions of one update")
+        measure(f"one transaction of {rows:,} inserts", start, rows)
         start = _here(server)
         execute(server, f"CALL bench.updates({transactions})")
-        _measure(server, start, rounds, transactions)
+        measure(f"{transactions:,} transactions of one update", start, transactions)
 
 
 def make_table(server: MariaDb, rows: int) -> None:
@@ -117,39 +124,25 @@ def make_table(server: MariaDb, rows: int) -> None:
     execute(server, ROWS.format(rows=rows), "ANALYZE TABLE bench.bench")
 
 
-def _measure(server: MariaDb, start: Start, rounds: int, rows: int) -> None:
+def _measure(
+    server: MariaDb, debezium: Debezium | None, start: Start, rounds: int, rows: int
+) -> dict[str, list[Spent]]:
     arguments = [start.file, str(start.offset), str(rows), server.host, str(server.port), server.user]
     peer = [sys.executable, "-W", "ignore", "-c", PEER, *arguments]
     request = json.dumps({"open": {"capture": _spec(server), "state": start.state}}).encode() + b"\n"
-
     with tempfile.TemporaryFile() as lines:
         sides = {
             "mysql-replication, rows iterated": lambda: _run(peer, server.password.encode(), subprocess.DEVNULL),
-            "tidemark.connectors.mysql, lines to a file": lambda: _run(COMMAND, request, _emptied(lines)),
+            "tidemark's connector alone": lambda: _run(COMMAND, request, _emptied(lines)),
         }
-        _compare(sides, rounds, rows)
+        if debezium is not None:
+            place = {"file": start.file, "pos": start.offset, "gtids": start.gtids}
+            sides[NAME] = lambda: debezium.of_mysql(server, rows, place)
+        taken = in_turn({name: partial(timed, server.server, side) for name, side in sides.items()}, rounds)
         check_documents(lines, rows)
-
-
-def _compare(sides: dict[str, Callable[[], None]], rounds: int, rows: int) -> None:
-    """Runs the sides in turn and prints the medians of each, and how many times faster the last is than the first."""
-    elapsed: dict[str, list[float]] = {name: [] for name in sides}
-    processor: dict[str, list[float]] = {name: [] for name in sides}
-    for _ in range(rounds):
-        for name, run in sides.items():
-            started, used = time.perf_counter(), _processor_seconds()
-            run()
-            elapsed[name].append(time.perf_counter() - started)
-            processor[name].append(_processor_seconds() - used)
-    for name, taken in elapsed.items():
-        seconds, cpu = statistics.median(taken), statistics.median(processor[name])
-        rate = f"{rows / seconds:>10,.0f} rows/s {cpu / rows * 1e6:>7.1f} us of processor a row" if rows else ""
-        print(
-            f"  {name:<36}{seconds:>8.2f} s, {cpu:>6.2f} s of processor{rate}  ({min(taken):.2f} to {max(taken):.2f} s)"
-        )
-    if rows:
-        theirs, ours = (statistics.median(taken) for taken in elapsed.values())
-        print(f"  {theirs / ours:.1f} times the peer's rows a second")
+    if debezium is not None:
+        debezium.check(range(1, rows + 1))
+    return taken
 
 
 def _run(command: list[str], request: bytes, output: IO[bytes] | int) -> None:
@@ -163,18 +156,23 @@ def _emptied(lines: IO[bytes]) -> IO[bytes]:
     return lines
 
 
-def _processor_seconds() -> float:
-    """Of the processes that were started and waited for."""
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
-
-
 def _here(server: MariaDb) -> Start:
     """Where the log ends now."""
     driven = Driven(COMMAND, _spec(server), {}, {"TIDEMARK_STOP_WHEN_CAUGHT_UP": "1"})
     driven.run(lambda: False)
     driven.finish()
-    return Start(driven.state, *end_of_log(server))
+    return Start(driven.state, *end_of_log(server), _gtids(server))
+
+
+def _gtids(server: MariaDb) -> str:
+    """What MySQL's log has until now."""
+    if not server.is_mysql:
+        return ""
+    with server.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT @@gtid_executed")
+        row = cursor.fetchone()
+    assert row is not None
+    return str(row[0]).replace("\n", "")
 
 
 def end_of_log(server: MariaDb) -> tuple[str, int]:

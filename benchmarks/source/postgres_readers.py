@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import argparse
 import os
-import statistics
 import sys
 import traceback
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 
-from benchmarks.processor_time import Spent, spent
+from benchmarks.processor_time import timed
+from benchmarks.results import in_turn, report
 from benchmarks.source.postgres_server import config, published_table
 from tidemark.backfill.range_scan import ChunkPlan
 from tidemark.captures.contract.chunk import ChunkRequest
@@ -43,17 +43,13 @@ def main() -> None:
         if table is None:
             sys.exit("the table is not there")
         target = PostgresBinding(0, "bench", resource, table, True).scan_target()
-        taken: dict[bool, list[Spent]] = {False: [], True: []}
-        for _ in range(arguments.rounds):
-            for columns, runs in taken.items():
-                with spent(running) as run:
-                    in_a_process(partial(read, endpoint, target, arguments, columns=columns))
-                runs.append(run)
-        for columns, runs in taken.items():
-            middle = statistics.median(run.seconds for run in runs)
-            one = min(runs, key=lambda run: abs(run.seconds - middle))
-            name = "as columns" if columns else "as documents"
-            print(f"{name:<14} {arguments.rows / one.seconds:>10,.0f} rows/s  {one.per_row(arguments.rows)}")
+        sides = {
+            name: partial(
+                timed, running, partial(in_a_process, partial(read, endpoint, target, arguments, columns=columns))
+            )
+            for name, columns in (("as documents", False), ("as columns", True))
+        }
+        report(f"{arguments.rows:,} rows", in_turn(sides, arguments.rounds), arguments.rows)
 
 
 def read(endpoint: ReaderEndpoint, target: ScanTarget, arguments: argparse.Namespace, *, columns: bool) -> None:

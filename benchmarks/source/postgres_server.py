@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import statistics
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -98,22 +96,6 @@ def binding(**resource: Any) -> dict[str, Any]:
         "collection": {"name": "public/bench", "key": ["/id"]},
         "stateKey": "public%2Fbench",
     }
-
-
-def compare(sides: dict[str, Callable[[], None]], rounds: int, rows: int) -> dict[str, float]:
-    """Runs the sides in turn and prints each one's median rows/s and its ratio to the first."""
-    seconds: dict[str, list[float]] = {name: [] for name in sides}
-    for _ in range(rounds):
-        for name, run in sides.items():
-            started = time.perf_counter()
-            run()
-            seconds[name].append(time.perf_counter() - started)
-    medians = {name: statistics.median(taken) for name, taken in seconds.items()}
-    limit = next(iter(medians.values()))
-    for name, taken in medians.items():
-        spread = f"{min(seconds[name]):.2f} to {max(seconds[name]):.2f} s"
-        print(f"{name:<44} {rows / taken:>10,.0f} rows/s  {limit / taken:>5.2f} of the limit  ({spread})")
-    return medians
 
 
 def check_documents(lines: IO[bytes], rows: int) -> None:

@@ -1,6 +1,6 @@
 """How much log the slot keeps on the server through a backfill under load, beside a run that reads the table first.
 
-    python -m benchmarks.source.retained_wal [--rows 5000000] [--writes 2000] [--png benchmarks/out/retained_wal.png]
+    python -m benchmarks.source.retained_wal [--rows 5000000] [--writes 2000] [--png FILE]
 
 Both runs are the same connector over the same table under the same load of updates; the second one's checkpoints are
 acknowledged only when the backfill is over. That is where the slot of any tool stands that reads the table first and
@@ -16,6 +16,7 @@ from pathlib import Path
 
 import psycopg
 
+from benchmarks.results import note
 from benchmarks.source.driven import Driven, backfilled
 from benchmarks.source.postgres_server import CONNECTOR, binding, config, connect, published_table
 from tidemark.demo.servers.postgres_server import PostgresServer
@@ -23,6 +24,8 @@ from tidemark.demo.servers.postgres_server import PostgresServer
 RETAINED = """
 SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::bigint FROM pg_replication_slots WHERE slot_name = 'bench'
 """
+
+FIRST = "any tool that reads the table first"
 
 Samples = list[tuple[float, int]]
 """Seconds since the run began, bytes retained."""
@@ -32,19 +35,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--writes", type=int, default=2_000, help="updates a second")
-    parser.add_argument("--png", type=Path, default=Path("benchmarks/out/retained_wal.png"))
+    parser.add_argument("--png", type=Path, help="draw both, into this file")
     arguments = parser.parse_args()
     with published_table(arguments.rows) as (running, _):
         runs = {
-            "log read beside the table (tidemark)": _run(running, arguments.rows, arguments.writes, at_once=True),
-            "table first, log after": _run(running, arguments.rows, arguments.writes, at_once=False),
+            FIRST: _run(running, arguments.rows, arguments.writes, at_once=False),
+            "tidemark's connector alone": _run(running, arguments.rows, arguments.writes, at_once=True),
         }
+    most = {name: max(size for _, size in samples) / 1e6 for name, samples in runs.items()}
     for name, samples in runs.items():
-        most = max(size for _, size in samples)
-        print(f"{name:<40} most retained {most / 1e6:>8.1f} MB in {samples[-1][0]:.0f} s")
-    first, second = (max(size for _, size in samples) for samples in runs.values())
-    print(f"ratio {second / max(1, first):.1f}")
-    _plot(runs, arguments.png)
+        print(f"{name:<40} most retained {most[name]:>8.1f} MB in {samples[-1][0]:.0f} s")
+    first, ours = most.values()
+    print(f"ratio {first / ours:.1f}")
+    sides = {name: {"MB retained": size} for name, size in most.items()}
+    note(f"{arguments.rows:,} rows, {arguments.writes:,} updates a second beside", sides)
+    if arguments.png is not None:
+        _plot(runs, arguments.png)
 
 
 def _run(running: PostgresServer, rows: int, writes: int, *, at_once: bool) -> Samples:

@@ -23,8 +23,9 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from benchmarks.processor_time import Spent
 from benchmarks.spark.spark_log import COLLECTION, LogMaker, Part, Shape, make_log
-from benchmarks.spark.spark_side import Spent, commit_of_files, load_by_hand, ours, rows_of, timed, warm_session
+from benchmarks.spark.spark_side import commit_of_files, load_by_hand, ours, rows_of, timed, warm_session
 from tidemark.protocol.changelog import Column
 
 _PER_COMMIT = 250_000

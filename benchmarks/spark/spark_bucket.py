@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import shutil
-import statistics
 import sys
 import tempfile
 from pathlib import Path
@@ -20,8 +19,10 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from benchmarks.buckets import Bucket, bucket
+from benchmarks.processor_time import Spent
+from benchmarks.results import middle
 from benchmarks.spark.spark_log import COLLECTION, Shape, log_bytes, make_log
-from benchmarks.spark.spark_side import Spent, spent, warm_session
+from benchmarks.spark.spark_side import spent, warm_session
 from tidemark.protocol.store.local import DirectoryStore
 from tidemark.spark_sink.formats.delta_storage import delta_storage
 from tidemark.spark_sink.pipeline.keep import keep
@@ -58,7 +59,7 @@ def main() -> None:
                 if (found := _sums(lakes[0])) != _sums(lakes[1]):
                     raise SystemExit(f"the two tables differ: {found} and {_sums(lakes[1])}")
                 shutil.rmtree(here / f"lake {number}")
-            ours, theirs = (_median([round[side] for round in taken]) for side in (0, 1))
+            ours, theirs = (middle([round[side] for round in taken]) for side in (0, 1))
             print(
                 f"{rows:11,} {log_bytes(here / 'log') / 1e6:7.0f}  {ours!s:26} {theirs!s:26} "
                 f"{ours.seconds / theirs.seconds:12.2f} {ours.cpu / theirs.cpu:5.2f}",
@@ -75,10 +76,6 @@ def _sums(lake: StorePlace) -> tuple[int, int, int]:
     place = lake / f"{COLLECTION}/current"
     table = DeltaTable(place.text, storage_options=delta_storage(place)).to_pyarrow_table(columns=["_offset", "id"])
     return table.num_rows, pc.sum(table.column("_offset")).as_py(), pc.sum(table.column("id")).as_py()
-
-
-def _median(taken: list[Spent]) -> Spent:
-    return Spent(statistics.median(one.seconds for one in taken), statistics.median(one.cpu for one in taken))
 
 
 if __name__ == "__main__":

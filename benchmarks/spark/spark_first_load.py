@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from benchmarks.results import note
 from benchmarks.spark.spark_log import COLLECTION, Shape, log_bytes, make_log
 from benchmarks.spark.spark_side import load_by_hand, ours, peak_megabytes, rows_of, spent, warm_session
 
@@ -48,6 +49,11 @@ def main() -> None:
                     kept = lake / COLLECTION / "current"
                     if rows_of(kept) != count:
                         raise SystemExit(f"the two tables differ: {rows_of(kept):,} and {count:,} rows")
+                    sides = {"a job by hand in Spark": [theirs], "tidemark materialize": [mine]}
+                    measures = {
+                        side: {"processor seconds": one.cpu, "seconds": one.seconds} for side, (one,) in sides.items()
+                    }
+                    note(f"{rows:,} rows, keys: {name}", measures)
                     print(
                         f"{rows:11,} {name:24} {log_bytes(log) / 1e6:7.0f}  {mine!s:26} {theirs!s:26} "
                         f"{mine.cpu / theirs.cpu:5.2f} {peak_megabytes():9.0f}",

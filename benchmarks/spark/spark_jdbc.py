@@ -18,7 +18,6 @@ import ctypes
 import json
 import os
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -33,7 +32,9 @@ import yaml
 from deltalake import DeltaTable
 from psycopg.conninfo import conninfo_to_dict
 
+from benchmarks.peers.jars import jars
 from benchmarks.processor_time import Spent, spent
+from benchmarks.results import report
 from benchmarks.source.postgres_server import CONNECTOR, config, published_table
 from benchmarks.spark.spark_side import commit_of_files
 from tidemark.demo.servers.postgres_server import PostgresServer
@@ -59,19 +60,19 @@ def main() -> None:
     if arguments.by_hand is not None:
         _by_hand(**json.loads(arguments.by_hand))
         return
+    libraries = jars(DRIVER)  # Before JVMs are adopted: the one that fetches is no part of a side.
     _adopt_jvms()
-    jars = _driver()
     with published_table(arguments.rows) as (running, _), tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         sides: dict[str, Callable[[Path, str], Path]] = {
-            "spark.read.jdbc": lambda into, _: _read_by_jdbc(running, into, jars, arguments.rows),
-            "one after the other": lambda into, slot: _one_after_the_other(running, into, slot),
-            "side by side": lambda into, slot: _side_by_side(running, into, slot, arguments.rows),
+            "spark.read.jdbc": lambda into, _: _read_by_jdbc(running, into, libraries, arguments.rows),
+            "tidemark, one after the other": lambda into, slot: _one_after_the_other(running, into, slot),
+            "tidemark, side by side": lambda into, slot: _side_by_side(running, into, slot, arguments.rows),
         }
         taken: dict[str, list[Spent]] = {side: [] for side in sides}
         for turn in range(arguments.rounds):
             for number, (side, load) in enumerate(sides.items()):
-                into = folder / side.replace(" ", "_")
+                into = folder / f"side_{number}"
                 shutil.rmtree(into, ignore_errors=True)
                 into.mkdir()
                 with spent(running) as found:
@@ -80,8 +81,8 @@ def main() -> None:
                 taken[side].append(found)
                 if (rows := _rows(table)) != arguments.rows:
                     sys.exit(f"{side}: {rows} of {arguments.rows} rows")
-        _report(taken, arguments.rows)
-        _compare(*(folder / side.replace(" ", "_") for side in sides))
+        report(f"{arguments.rows:,} rows of PostgreSQL {running.version} into a Delta table", taken, arguments.rows)
+        _compare(*(folder / f"side_{number}" for number in range(len(sides))))
 
 
 def _adopt_jvms() -> None:
@@ -97,29 +98,13 @@ def _wait_for_jvms() -> None:
                 os.waitpid(pid, 0)
 
 
-def _driver() -> list[str]:
-    """The files of the JDBC driver. Spark fetches them."""
-    script = f"""
-import json
-from pyspark.sql import SparkSession
-spark = SparkSession.builder.master("local[1]").config("spark.jars.packages", {DRIVER!r}).getOrCreate()
-jars = spark.sparkContext._jsc.sc().listJars()
-print(json.dumps([jars.apply(number) for number in range(jars.size())]))
-"""
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    if done.returncode:
-        sys.exit(f"there is no JDBC driver to be had: {done.stderr[-1000:]}")
-    named = [jar.rpartition("/")[2] for jar in json.loads(done.stdout.splitlines()[-1])]
-    return [str(next((Path.home() / ".ivy2.5.2" / "jars").glob(name))) for name in named]
-
-
-def _read_by_jdbc(running: PostgresServer, into: Path, jars: list[str], rows: int) -> Path:
+def _read_by_jdbc(running: PostgresServer, into: Path, libraries: list[str], rows: int) -> Path:
     at = conninfo_to_dict(running.dsn)
     given = {
         "url": f"jdbc:postgresql://{at['host']}:{at['port'] or 5432}/{at['dbname']}",
         "user": at["user"],
         "password": at.get("password") or "",
-        "jars": jars,
+        "jars": libraries,
         "rows": rows,
         "table": str(into / "table"),
     }
@@ -191,17 +176,6 @@ def _rows(table: Path) -> int:
     if not DeltaTable.is_deltatable(str(table)):
         return 0
     return DeltaTable(str(table)).count()
-
-
-def _report(taken: dict[str, list[Spent]], rows: int) -> None:
-    seconds = {side: statistics.median(one.seconds for one in runs) for side, runs in taken.items()}
-    hand = next(iter(seconds.values()))
-    for side, runs in taken.items():
-        ours, server = (statistics.median(getattr(one, name) for one in runs) for name in ("ours", "server"))
-        print(
-            f"{side:20} {seconds[side]:6.1f} s  {hand / seconds[side]:5.2f} of by hand  "
-            f"{ours * 1e6 / rows:5.2f} + {server * 1e6 / rows:.2f} CPU seconds a million rows (clients', the server's)"
-        )
 
 
 def _compare(by_hand: Path, *others: Path) -> None:

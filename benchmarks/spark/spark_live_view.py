@@ -14,9 +14,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import os
 import random
-import statistics
 import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -27,7 +25,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from benchmarks.processor_time import tree_seconds
+from benchmarks.results import in_turn, middle, note
+from benchmarks.spark.spark_side import timed
 from tidemark import read_table
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.runtime.changelog.writer import LogWriter
@@ -102,18 +101,13 @@ def keep_base(log: Path, lake: Path, ids: Sequence[str], position: int) -> Posit
     return table
 
 
-def spent(work: Callable[[], object]) -> float:
-    """Processor seconds of this process and all those below it."""
-    before = tree_seconds(os.getpid())
-    work()
-    return tree_seconds(os.getpid()) - before
-
-
 def ask(query: Callable[[DataFrame], object], read: Callable[[], DataFrame]) -> None:
     query(read())
 
 
-def measure(spark: SparkSession, log: Path, lake: Path, table: PositionedTable, rounds: int) -> None:
+def measure(
+    spark: SparkSession, log: Path, lake: Path, table: PositionedTable, rounds: int, rows: int, tail: int
+) -> None:
     """Prints a line for each query."""
     paths = [table.place.store.where(file.path) for file in table.files()]
 
@@ -124,13 +118,14 @@ def measure(spark: SparkSession, log: Path, lake: Path, table: PositionedTable, 
         return spark.read.schema(ddl(ROW)).parquet(*paths)
 
     for name, query in QUERIES.items():
-        seconds: tuple[list[float], list[float]] = ([], [])
-        for number in range(rounds + 1):
-            found = [spent(partial(ask, query, read)) for read in (ours, theirs)]
-            if number:  # the first round warms both up
-                for side, one in zip(seconds, found, strict=True):
-                    side.append(one)
-        view, base = map(statistics.median, seconds)
+        asked = {side: partial(timed, partial(ask, query, read)) for side, read in (("view", ours), ("base", theirs))}
+        in_turn(asked, 1)  # The first round warms both up.
+        view, base = (middle(runs).cpu for runs in in_turn(asked, rounds).values())
+        sides = {
+            "Spark, of the base alone": {"processor seconds": base},
+            "tidemark's live view": {"processor seconds": view},
+        }
+        note(f"{name} of {rows:,} rows, with changes after them: {tail:,}", sides, rounds=rounds)
         print(f"  {name:10} live view {view:6.2f}   base alone {base:6.2f}   difference {view - base:+.2f} CPU seconds")
 
 
@@ -149,7 +144,7 @@ def main() -> None:
         for tail in TAILS:
             append(log, rng.sample(ids, min(tail, len(ids))))
             print(f"tail of {tail:,} more changes")
-            measure(spark, log, lake, table, options.rounds)
+            measure(spark, log, lake, table, options.rounds, options.rows, tail)
         spark.stop()
 
 

@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,7 +22,7 @@ from deltalake.transaction import AddAction, create_table_with_add_actions
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from benchmarks.processor_time import tree_seconds
+from benchmarks.processor_time import Spent, tree_seconds
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.spark_sink.pipeline.keep import keep
 from tidemark.spark_sink.run.report import MaterializeReport
@@ -35,27 +34,13 @@ from tidemark.spark_sink.tables.store_place import StorePlace
 _MICROS = pa.timestamp("us", "UTC")
 
 
-@dataclass
-class Spent:
-    """Of one piece of work: seconds of the clock, and of processors in all processes below this one."""
-
-    seconds: float = 0.0
-    cpu: float = 0.0
-
-    def __add__(self, other: Spent) -> Spent:
-        return Spent(self.seconds + other.seconds, self.cpu + other.cpu)
-
-    def __str__(self) -> str:
-        return f"{self.cpu:7.1f} CPU-s {self.seconds:7.1f} s"
-
-
 @contextmanager
 def spent() -> Iterator[Spent]:
     """What is spent inside; known at the end. Only on Linux."""
     result = Spent()
     began, cpu = time.perf_counter(), tree_seconds(os.getpid())
     yield result
-    result.seconds, result.cpu = time.perf_counter() - began, tree_seconds(os.getpid()) - cpu
+    result.seconds, result.ours = time.perf_counter() - began, tree_seconds(os.getpid()) - cpu
 
 
 def warm_session() -> SparkSession:

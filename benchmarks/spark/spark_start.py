@@ -12,18 +12,17 @@ import argparse
 import contextlib
 import ctypes
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks.processor_time import Spent
+from benchmarks.results import middle
 from benchmarks.spark.spark_log import Part, Shape, make_log
-from benchmarks.spark.spark_side import Spent
 
 BARE = """
 from pyspark.sql import SparkSession
@@ -58,10 +57,6 @@ def process(*command: str | Path) -> Spent:
     return Spent(seconds, cpu)
 
 
-def median(found: Sequence[Spent]) -> Spent:
-    return Spent(statistics.median(one.seconds for one in found), statistics.median(one.cpu for one in found))
-
-
 def told(name: str, found: Spent, bare: Spent) -> None:
     print(
         f"{name:20} {found.seconds:6.1f} s ({found.seconds - bare.seconds:+5.1f})"
@@ -91,7 +86,7 @@ def main() -> None:
             one.append(process(*keep))
             none.append(process(*keep))
         for name, found in (("Spark and one job", bare), ("one new row", one), ("nothing new", none)):
-            told(name, median(found), median(bare))
+            told(name, middle(found), middle(bare))
 
 
 if __name__ == "__main__":
