@@ -22,11 +22,11 @@ FACTS = --build-arg VERSION=$(VERSION) $(foreach name,$(FORWARDED),$${$(name):+-
 WORKERS := 4
 SOAK_SECONDS := 600
 # What starts again and again, as a connector does in tests, is not to compile its modules each time.
-check test test-fast soak bench demo: export PYTHONDONTWRITEBYTECODE :=
+check test test-fast soak bench performance demo: export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test test-fast test-newest soak check delta readers versitygw bench images runtime-image constraints python java
+.PHONY: help setup demo test test-fast test-newest soak check delta readers versitygw bench performance images runtime-image constraints python java
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -81,6 +81,9 @@ bench: $(VENV)/.bench ## Run every benchmark, or one (NAME=postgres_log)
 	  file=$$(find benchmarks -name "$$name.py"); [ -n "$$file" ] \
 	    || { echo "there is no benchmark $$name, but: $(BENCHMARKS)" >&2; exit 1; }; \
 	  $(RUN) "$$(echo "$${file%.py}" | tr / .)" $(ARGS) || exit; done
+
+performance: java $(VENV)/.bench ## Measure what docs/performance.md tells, in twenty minutes, and write it (NAME=…, ARGS=--quick)
+	@$(RUN) benchmarks.performance $(NAME) $(ARGS)
 
 images: $(CONNECTORS:%=image-%) ## Build the image of every connector
 
