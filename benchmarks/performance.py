@@ -47,7 +47,7 @@ RUNS = {
     "capture.start": ("--runs 5",),
     "capture.many_tables": ("--server postgres mariadb --tables 10 500 --limit 1000",),
     "capture.verify": ("--rows 1000000 --rounds 2",),
-    "spark.spark_jdbc": ("--rows 1000000 --rounds 2",),
+    "spark.spark_jdbc": ("--rows 4000000 --rounds 2",),
     "spark.spark_first_load": ("--rows 1000000 --only uuid",),
     "spark.spark_live_view": ("--rows 1000000 --rounds 3",),
     "spark.spark_scan": ("--rows 2000000 --rounds 2",),

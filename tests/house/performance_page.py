@@ -23,6 +23,9 @@ PAGE = ROOT / "docs" / "performance.md"
 
 PLACES = re.compile(r"(?<=<!-- results: )(\w+)( -->\n).*?(?=<!-- /results -->)", re.DOTALL)
 
+CLEARLY = 1.05
+"""Runs of one side differ by as much."""
+
 Record = Mapping[str, Any]
 """As ``benchmarks.results`` keeps it."""
 
@@ -44,7 +47,7 @@ def page(results: Mapping[str, Any], path: Path = PAGE) -> str:
 
 
 def ahead(record: Record) -> Iterator[str]:
-    """A sentence for each peer that takes less than one of our sides, in whatever measure."""
+    """A sentence for each peer that takes clearly less than one of our sides, in whatever measure."""
     ours = {name: measures for name, measures in record["sides"].items() if name.startswith(OURS)}
     for peer, theirs in record["sides"].items():
         if peer not in ours:
@@ -56,7 +59,7 @@ def ahead(record: Record) -> Iterator[str]:
 def _worse(ours: Mapping[str, float], theirs: Mapping[str, float]) -> Iterator[str]:
     for measure, mine in ours.items():
         other = theirs.get(measure, mine)
-        if mine > other:
+        if mine > CLEARLY * other:
             times = f" ({mine / other:.3g} times)" if other else ""
             yield f"{_number(mine)} against {_number(other)} {measure}{times}"
 
