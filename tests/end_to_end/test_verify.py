@@ -289,12 +289,14 @@ def test_a_table_that_is_emptied_or_altered_meanwhile_is_compared_later(database
             cursor.execute(f"CREATE TABLE {table} AS SELECT n id, 'name ' || n name FROM generate_series(1, 1000) n")
             cursor.execute(f"ALTER TABLE {table} ADD PRIMARY KEY (id)")
         capture.catch_up()
-        with capture.start(), capture.start("verify", "--share", "30%") as asked:
-            wait_until(lambda: len(chunks(capture)) > 3, 60, "rows are read")
-            cursor.execute("TRUNCATE emptied")
-            cursor.execute("ALTER TABLE altered ADD COLUMN more int")
-            cursor.execute("UPDATE altered SET more = id WHERE id > 990")
-            wait_until(lambda: not asked.running, 120, "it ends")
+        with capture.start():
+            wait_until(lambda: json.loads(capture.run("status", "--json").said)["running"], 60, "it runs")
+            with capture.start("verify", "--share", "30%") as asked:
+                wait_until(lambda: len(chunks(capture)) > 3, 60, "rows are read")
+                cursor.execute("TRUNCATE emptied")
+                cursor.execute("ALTER TABLE altered ADD COLUMN more int")
+                cursor.execute("UPDATE altered SET more = id WHERE id > 990")
+                wait_until(lambda: not asked.running, 120, "it ends")
             said = capture.output.read_text()
             assert "public.emptied: not compared: it was emptied meanwhile" in said, said[-2000:]
             assert "public.altered: not compared: its columns changed meanwhile" in said, said[-2000:]

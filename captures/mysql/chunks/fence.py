@@ -68,7 +68,10 @@ class PositionFence:
 
     def shows(self, end: int, xid: str = "") -> bool:
         """Whether the snapshot shows the transaction whose commit this server's log has up to ``end``."""
-        return end <= self.visible and not (xid and (end > self.settled or xid in self.prepared))
+        return end <= self.visible and not (xid and self._in_doubt(end, xid))
+
+    def _in_doubt(self, end: int, xid: str) -> bool:
+        return end > self.settled or xid in self.prepared
 
 
 @dataclass(frozen=True, slots=True)
