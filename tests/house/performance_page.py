@@ -40,7 +40,7 @@ def page(results: Mapping[str, Any], path: Path = PAGE) -> str:
 
     def written(place: re.Match[str]) -> str:
         name = place[1]
-        content = others[name](results) if name in others else "\n".join(_answer(results.get(name, {"records": []})))
+        content = others[name](results) if name in others else "\n".join(_answer(name, results))
         return name + place[2] + (content and f"{content}\n")
 
     return PLACES.sub(written, path.read_text(encoding="utf-8"))
@@ -64,9 +64,12 @@ def _worse(ours: Mapping[str, float], theirs: Mapping[str, float]) -> Iterator[s
             yield f"{_number(mine)} against {_number(other)} {measure}{times}"
 
 
-def _answer(result: Mapping[str, Any]) -> Iterator[str]:
+def _answer(name: str, results: Mapping[str, Any]) -> Iterator[str]:
     """Tables, and what has to be said of them."""
-    records = result["records"]
+    if name not in results:
+        yield f"Not measured yet: `make performance NAME={name}` does it."
+        return
+    records = results[name]["records"]
     for heads, alike in groupby(records, _heads):
         yield f"| | | {' | '.join(heads)} |"
         yield f"|---|---|{'---:|' * len(heads)}"

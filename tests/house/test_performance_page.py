@@ -78,3 +78,7 @@ def test_the_page_has_a_place_for_each_benchmark_that_is_run() -> None:
     places = {place[1] for place in PLACES.finditer(PAGE.read_text(encoding="utf-8"))}
     assert places == {module.rpartition(".")[2] for module in RUNS} | {"warning", "machine"}
     assert [module for module in RUNS if not (ROOT / "benchmarks" / f"{module.replace('.', '/')}.py").is_file()] == []
+
+
+def test_what_was_not_measured_is_said() -> None:
+    assert page({}).count("Not measured yet") == len(RUNS)
