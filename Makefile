@@ -4,6 +4,9 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python -m
 INSTALLED := $(VENV)/.installed
+PIP_INSTALL := $(RUN) pip install --quiet --no-compile --disable-pip-version-check
+# PySpark comes as source, of which pip makes a wheel: compressing its jars once more took twelve seconds of a processor.
+STORED := --use-pep517 --config-settings=--build-option=--compression=stored
 DELTA := $(VENV)/delta
 # There are jars for this one.
 DELTA_PYSPARK := 4.2.0
@@ -48,7 +51,7 @@ test-newest: ## Run the demo and the fast tests on the newest Python of this mac
 delta: $(DELTA)/.installed ## Install the PySpark that Delta Lake for Spark needs, for its tests
 
 readers: setup ## Install DuckDB and Polars, which read the log in tests
-	@$(RUN) pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt --editable '.[readers]'
+	@$(PIP_INSTALL) --constraint constraints.txt --editable '.[readers]'
 
 versitygw: setup ## Make a second server of S3's protocol for the tests, in some minutes; it needs Go
 	GOBIN="$(CURDIR)/$(VENV)/bin" go install github.com/versity/versitygw/cmd/versitygw@$(VERSITYGW)
@@ -100,13 +103,14 @@ $(INSTALLED): pyproject.toml constraints.txt | python
 	@echo "installing into $(VENV): a minute or two the first time"
 	@"$(PYTHON)" -m venv $(VENV)
 	@# Bytecode is made where it is used: for all of it this took twenty seconds of a processor more.
-	@$(RUN) pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@$(PIP_INSTALL) --no-deps $(STORED) --constraint constraints.txt pyspark
+	@$(PIP_INSTALL) --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
 # That PySpark and no more: all else is found in .venv.
 $(DELTA)/.installed: $(INSTALLED) tests/spark_sink/engine/delta_session.py | java
 	@rm -rf $(DELTA)
-	@$(RUN) pip install --quiet --disable-pip-version-check --no-deps --target $(DELTA) "pyspark==$(DELTA_PYSPARK)"
+	@$(PIP_INSTALL) --no-deps $(STORED) --target $(DELTA) "pyspark==$(DELTA_PYSPARK)"
 	@PYTHONPATH=$(DELTA) $(RUN) tests.spark_sink.engine.delta_session >$(DELTA)/session.log 2>&1 \
 	  || { cat $(DELTA)/session.log; exit 1; }
 	@touch $@
@@ -116,7 +120,7 @@ $(VENV)/spark.jsa: $(INSTALLED)
 	@$(RUN) tests.servers.spark_classes $@ || { rm -f $@; echo "no archive of Spark's classes: its tests take longer" >&2; }
 
 $(VENV)/.bench: $(INSTALLED)
-	@$(RUN) pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt --editable '.[dev,bench]'
+	@$(PIP_INSTALL) --constraint constraints.txt --editable '.[dev,bench]'
 	@touch $@
 
 python:
