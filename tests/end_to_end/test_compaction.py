@@ -11,6 +11,7 @@ import pytest
 from tests.end_to_end.capture import COMMAND_SECONDS, Capture
 from tests.servers.deadline import wait_until
 from tests.servers.postgres import Database
+from tests.warm_jvm import SHARED
 from tests.warm_process import run_to_its_end
 from tests.workload.tables import create_tables, source_of
 from tests.workload.writers import Workload
@@ -45,6 +46,7 @@ def compact(capture: Capture) -> str:
 
 
 @pytest.mark.slow
+@SHARED
 @pytest.mark.drawn(1, of="a log that is made smaller while it is written")
 def test_compacted_while_it_runs(database: Database, tmp_path: Path) -> None:
     capture = Capture(tmp_path, database, tables=[TABLE], entries=ENTRIES)

@@ -13,6 +13,7 @@ import pytest
 from tests.end_to_end.capture import COMMAND_SECONDS, Capture
 from tests.servers.deadline import wait_until
 from tests.servers.postgres import Database
+from tests.warm_jvm import SHARED
 from tests.warm_process import run_to_its_end
 from tests.workload.tables import create_tables, source_of
 from tests.workload.writers import Workload
@@ -49,6 +50,7 @@ def look_after(capture: Capture) -> int:
 
 
 @pytest.mark.slow
+@SHARED
 @pytest.mark.drawn(1, of="a log that is made smaller while it is written")
 def test_what_came_before_a_table_was_read_again_goes(database: Database, tmp_path: Path) -> None:
     capture = Capture(tmp_path, database, tables=[TABLE], entries=ENTRIES)

@@ -16,6 +16,7 @@ import pytest
 
 from tests.end_to_end.capture import Capture, own_process
 from tests.servers.deadline import wait_until
+from tests.warm_jvm import SHARED
 from tests.workload.tables import Database, create_tables, source_of
 from tests.workload.writers import Workload
 from tidemark.protocol.changelog import ChangeLog
@@ -78,6 +79,7 @@ def _row(n: int) -> tuple[Any, ...]:
 
 
 @pytest.mark.slow
+@SHARED
 def test_it_names_the_rows_that_differ_and_no_others(each_database: Database, tmp_path: Path) -> None:
     source = source_of(each_database)
     kind = "postgres" if source.connector.endswith("postgres") else "mysql"

@@ -20,6 +20,7 @@ from tests.operations.test_tables import capture_of
 from tests.servers.deadline import wait_until
 from tests.servers.mariadb import Database as MariaDatabase
 from tests.servers.postgres import Database, drop_slot
+from tests.warm_jvm import SHARED
 from tests.workload.tables import create_tables
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.changelog.layout import HEADER
@@ -160,6 +161,7 @@ def test_of_a_log_that_will_fill_its_disk(database: Database, tmp_path: Path, mo
     assert said() == []
 
 
+@SHARED
 @pytest.mark.drawn(4, of="a JVM of its own")
 def test_of_tables_in_spark(database: Database, tmp_path: Path) -> None:
     create_tables(database, 20)

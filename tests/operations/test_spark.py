@@ -13,7 +13,7 @@ from tests.operations.test_lag import slot_of
 from tests.runtime.metrics.test_metrics import ask, scraped
 from tests.servers.deadline import wait_until
 from tests.servers.postgres import Database
-from tests.warm_jvm import warm_jvm
+from tests.warm_jvm import SHARED, warm_jvm
 from tests.workload.tables import create_tables
 from tidemark.demo.processes import Command
 
@@ -42,6 +42,7 @@ def test_tables_that_are_kept_and_then_not(database: Database, tmp_path: Path) -
     assert "behind the log" in told.text
 
 
+@SHARED
 @pytest.mark.drawn(4, of="a JVM of its own")
 def test_a_job_that_follows_the_log_serves_its_metrics(database: Database, tmp_path: Path) -> None:
     create_tables(database, 20)
