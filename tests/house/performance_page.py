@@ -26,6 +26,9 @@ PLACES = re.compile(r"(?<=<!-- results: )(\w+)( -->\n).*?(?=<!-- /results -->)",
 CLEARLY = 1.05
 """Runs of one side differ by as much."""
 
+LEAST = 0.05
+"""Processor time is counted in hundredths of a second: smaller differences tell nothing."""
+
 Record = Mapping[str, Any]
 """As ``benchmarks.results`` keeps it."""
 
@@ -59,7 +62,7 @@ def ahead(record: Record) -> Iterator[str]:
 def _worse(ours: Mapping[str, float], theirs: Mapping[str, float]) -> Iterator[str]:
     for measure, mine in ours.items():
         other = theirs.get(measure, mine)
-        if mine > CLEARLY * other:
+        if mine > CLEARLY * other and mine - other > LEAST:
             times = f" ({mine / other:.3g} times)" if other else ""
             yield f"{_number(mine)} against {_number(other)} {measure}{times}"
 
