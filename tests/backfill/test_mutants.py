@@ -10,6 +10,8 @@ from tests.backfill.machine import BackfillMachine
 from tests.backfill.mutants import MUTANTS, Mutant
 from tests.backfill.walks import Walk
 
+pytestmark = pytest.mark.heavy
+
 WALKS = 3_000
 """Walks in which a mutant must be found; the rarest of those marked so is found once in 150."""
 

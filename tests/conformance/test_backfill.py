@@ -51,6 +51,7 @@ def test_documents_have_the_members_that_their_schema_names(engine: Engine) -> N
     assert schema["properties"].keys() == capture.documents[0][1].keys() == {"_meta", "id", "name"}
 
 
+@pytest.mark.heavy
 @pytest.mark.drawn(2)
 @pytest.mark.parametrize("form", ["lines", ARROW])
 def test_rows_that_change_while_they_are_read(engine: Engine, form: str) -> None:

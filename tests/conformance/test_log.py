@@ -86,6 +86,7 @@ DOUBLINGS = 17
 MEMORY_KIB = 32 * 1024
 
 
+@pytest.mark.heavy
 @pytest.mark.drawn(1)
 def test_a_large_transaction_needs_little_memory(engine: Engine) -> None:
     """Its documents, some 50 MB, go out while it is read; there is no checkpoint before its end."""

@@ -13,6 +13,8 @@ from tests.conformance.engine import Code, Engine
 from tidemark.protocol.environment import PLAN
 from tidemark.protocol.plan import BACKFILL_PLAN
 
+pytestmark = pytest.mark.heavy
+
 SECONDS = 60
 
 TABLES = ("users", "orders")

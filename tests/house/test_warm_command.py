@@ -17,7 +17,10 @@ from tidemark.demo.processes import descendants
 
 MODULE = "tidemark.connectors.postgres"
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it is the command itself")
+pytestmark = [
+    pytest.mark.heavy,
+    pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it is the command itself"),
+]
 
 
 def test_it_answers_as_the_command_itself() -> None:

@@ -14,6 +14,8 @@ from tests.runtime.capture_folder import OPENED, CaptureFolder, is_running
 from tests.servers.deadline import wait_until
 from tests.warm_process import WarmProcess
 
+pytestmark = pytest.mark.heavy
+
 ROWS = 150_000
 
 EACH = 7

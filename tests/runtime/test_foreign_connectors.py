@@ -22,6 +22,8 @@ from tidemark.runtime.sessions.interruption import Interruption
 from tidemark.runtime.sessions.owned_log import OwnedLog
 from tidemark.runtime.sessions.supervisor import Supervisor
 
+pytestmark = pytest.mark.heavy
+
 CHECKPOINT = {"checkpoint": {"n": 1}}
 OPEN_SCHEMA = {name: part for name, part in ROW_SCHEMA.items() if name != "additionalProperties"}
 

@@ -87,6 +87,7 @@ def test_what_would_steer_a_terminal_is_escaped() -> None:
     assert all(c.isprintable() for line in out.getvalue().split("\n") for c in line)
 
 
+@pytest.mark.heavy
 @pytest.mark.drawn(2)
 @pytest.mark.parametrize("folder", ["lake", "a lake", "it's", 'a "lake"', "é\U0001f30a", "$HOME`x`"])
 def test_the_last_line_reads_the_table_where_it_is_pasted(tmp_path: Path, folder: str) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import threading
 
+import pytest
+
 from tests.captures.session import Session, apply, bindings, session
 from tests.captures.source_tables import BOUND, end_of_log, endpoint, prepare, table_rows
 from tests.servers.postgres import Database
 from tidemark.captures.postgres.server.positions import parse_lsn
 
 
+@pytest.mark.heavy
 def test_an_unchanged_large_value_is_read_again_until_it_is_whole(database: Database) -> None:
     """Rows that are updated all the time without their large column must end with it all the same."""
     prepare(

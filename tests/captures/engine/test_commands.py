@@ -128,6 +128,7 @@ FAILS: Json = {"where": "1 / (id - id) = 1"}
 NO_NUMBER: Json = {"from": ["no number"]}
 
 
+@pytest.mark.heavy
 # Each is tried for ten seconds before it is given up.
 @pytest.mark.drawn(1)
 @pytest.mark.parametrize(

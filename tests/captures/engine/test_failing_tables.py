@@ -73,6 +73,7 @@ def test_a_capture_that_is_to_end_when_all_is_done_names_it(database: Database) 
             assert again.rows(0) == {}, "what was done is not read again"
 
 
+@pytest.mark.heavy
 @pytest.mark.drawn(1)
 @pytest.mark.parametrize("scan", ["key", "physical"])
 def test_a_locked_table_does_not_hold_up_the_log(database: Database, scan: str) -> None:

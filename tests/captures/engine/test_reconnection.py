@@ -21,6 +21,8 @@ from tidemark.captures.engine.reconnection import Outages
 from tidemark.captures.postgres.server.positions import parse_lsn
 from tidemark.protocol.errors import SourceError
 
+pytestmark = pytest.mark.heavy
+
 
 class Clock:
     """Passes when it is told to."""

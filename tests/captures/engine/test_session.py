@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from tests.captures.session import Json, Session, apply, session
 from tests.captures.source_tables import BOUND, FILL, USERS, end_of_log, endpoint, prepare, table_rows
 from tests.servers.deadline import wait_until
@@ -74,6 +76,7 @@ def test_a_lost_position_is_found_before_anything_is_emitted(database: Database)
     _fails_with("TM-PG-015", config, state)
 
 
+@pytest.mark.heavy
 def test_a_slot_in_use_names_who_uses_it(database: Database) -> None:
     prepare(database, USERS)
     config = endpoint(database)

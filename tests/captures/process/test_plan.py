@@ -66,6 +66,7 @@ def test_a_plan_writes_nothing_to_a_binlog_server(shop: Database) -> None:
             assert capture.finish() == 0
 
 
+@pytest.mark.heavy
 def test_a_plan_writes_nothing_to_postgres() -> None:
     with own_server({"autovacuum": "off"}) as server, fresh_database(server, "planned") as database:
         source_tables.prepare(database, source_tables.USERS, source_tables.FILL)

@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from tests.captures.session import Session, apply, bindings, session
 from tests.captures.source_tables import BOUND, USERS, endpoint, prepare, table_rows
 from tests.servers.postgres import Database
+
+pytestmark = pytest.mark.heavy
 
 SKEWED = "INSERT INTO users SELECT CASE WHEN i <= 3000 THEN i ELSE i * 100000 END, 'x' FROM generate_series(1, 4000) i"
 

@@ -15,6 +15,8 @@ from tests.captures.session import COMMAND, Session, apply, bindings, cold, sess
 from tests.captures.source_tables import endpoint, prepare
 from tests.servers.postgres import Database
 
+pytestmark = pytest.mark.heavy
+
 MB = 1024 * 1024
 
 COPIES = 6

@@ -29,6 +29,8 @@ from tidemark.captures.readers.fork_server import ForkServer
 from tidemark.captures.readers.reader_process import ReaderProcess
 from tidemark.protocol.errors import SourceError, TidemarkError
 
+pytestmark = pytest.mark.heavy
+
 FILL = (
     "CREATE TABLE t (v int PRIMARY KEY, x text)",
     "INSERT INTO t SELECT i, 'é' || i FROM generate_series(1, 3000) i",

@@ -12,6 +12,8 @@ from tests.captures.session import Session, apply, bindings, session
 from tests.captures.source_tables import endpoint, prepare, table_rows
 from tests.servers.postgres import Database
 
+pytestmark = pytest.mark.heavy
+
 EVENTS = ("CREATE TABLE events (id int, name text)", "ALTER TABLE events REPLICA IDENTITY FULL")
 FILL = "INSERT INTO events SELECT i, repeat('x', 100) || i FROM generate_series(1, 3000) i"
 BOUND = bindings("public.events")

@@ -20,6 +20,7 @@ def on_another_machine(root: Path) -> None:
     (root / LOCK).unlink()
 
 
+@pytest.mark.heavy
 def test_two_processes(tmp_path: Path) -> None:
     root = tmp_path / "log"
     with writing(root, 1) as old:

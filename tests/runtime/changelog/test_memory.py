@@ -21,6 +21,8 @@ from tidemark.runtime.changelog.documents.bound_collection import BoundCollectio
 from tidemark.runtime.changelog.segments.threads import SegmentThreads
 from tidemark.runtime.changelog.writer import LogWriter
 
+pytestmark = pytest.mark.heavy
+
 SCRIPT = """
 import sys
 from pathlib import Path

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -264,6 +265,7 @@ def test_columns_kept_as_text_hold_any_value(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.heavy
 def test_blocks_and_row_groups_do_not_show(tmp_path: Path) -> None:
     # More than one decoded part, block and row group, with a null here and there.
     schema = {

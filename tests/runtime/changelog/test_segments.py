@@ -141,6 +141,7 @@ KEYS: dict[str, Callable[[int], tuple[Any, ...]]] = {
 }
 
 
+@pytest.mark.heavy
 # All rows of the backfill: of one type only.
 @pytest.mark.drawn(3)
 @pytest.mark.parametrize(
@@ -166,6 +167,7 @@ def test_ranges_that_come_in_turn_have_runs_and_row_groups_of_their_own(tmp_path
         assert range_of[run.first_offset] == range_of[run.last_offset]
 
 
+@pytest.mark.heavy
 @pytest.mark.drawn(2)
 @pytest.mark.parametrize(
     ("type_", "value"),

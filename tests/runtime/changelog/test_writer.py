@@ -198,6 +198,7 @@ def test_a_batch_that_failed_is_never_committed(root: Path) -> None:
         assert (log.summary.number, log.summary.next_offset) == (1, 0)
 
 
+@pytest.mark.heavy
 def test_many_collections_in_one_commit_keep_few_files_open(root: Path) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 256), hard))
@@ -311,6 +312,7 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         assert str(tmp_path / "file") in caught.value.message
 
 
+@pytest.mark.heavy
 def test_a_full_disk_is_an_error_and_the_log_stays_whole(root: Path) -> None:
     # A limit on file sizes makes the kernel refuse writes in the middle of a file, as a full disk does.
     script = """

@@ -17,6 +17,8 @@ from tidemark.protocol.text.visible import visible, visible_json
 from tidemark.runtime.progress.figures import Figures
 from tidemark.runtime.progress.lines import MOST_TABLES, LineDisplay
 
+pytestmark = pytest.mark.heavy
+
 EVIL = "a\x1b]0;title\x07\x9b2J\u202eb"
 """Sets a window's title, clears the screen, and turns what follows around."""
 

@@ -24,6 +24,8 @@ from tidemark.protocol.changelog.consumers import register
 from tidemark.runtime.page.serving import serve_materialize
 from tidemark.runtime.page.table_rows import MOST_ROWS
 
+pytestmark = pytest.mark.heavy
+
 TAB, ENTER = "\ue004", "\ue007"
 
 COLUMN_TYPE = {"name": "column_type", "at": "0/1A", "time": "2026-01-01T00:00:00Z", "avoid": "Add a column."}

@@ -56,6 +56,7 @@ def test_a_second_signal_does_not_wait_for_a_stubborn_connector(folder: CaptureF
     assert "Traceback" not in folder.stderr
 
 
+@pytest.mark.heavy
 def test_a_connector_that_hangs_does_not_keep_a_command_from_ending_in_time(folder: CaptureFolder) -> None:
     """Those who run containers give a command ten seconds."""
     folder.script([*WAITING[:-1], {"sleep": "stubborn"}])

@@ -213,6 +213,7 @@ def test_a_line_over_the_limit(folder: CaptureFolder) -> None:
     assert "line 2" in caught.value.message
 
 
+@pytest.mark.heavy
 def test_a_line_just_under_the_limit(folder: CaptureFolder) -> None:
     folder.script([OPENED, {"rows": {"first": 1, "count": 1, "size": MAX_LINE_BYTES - 200}}, checkpoint(a=1)])
     run_session(folder)

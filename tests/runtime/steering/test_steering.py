@@ -174,6 +174,7 @@ def test_a_table_added_to_the_capture_file_is_captured_while_the_rest_goes_on(fo
     assert (folder.ids("public/t"), folder.ids("public/u")) == ([1, 2, 3], [4])
 
 
+@pytest.mark.heavy
 def test_an_edit_made_while_the_source_is_away_is_used_once_it_is_back(folder: CaptureFolder) -> None:
     sessions = [
         [OPENED, ROW, {"checkpoint": {"cursor": 1}}, {"await_eof": 0}],

@@ -213,6 +213,7 @@ def test_when_a_file_left_is_known_after_the_log_was_shortened(table: Positioned
     assert vacuum(again, HOUR, now=later(25)) == [old]
 
 
+@pytest.mark.heavy
 def test_a_long_log_is_shortened_and_costs_no_more(table: PositionedTable) -> None:
     DeltaTable(str(directory(table))).alter.set_table_properties({"delta.checkpointInterval": "10"})
     table.refresh()

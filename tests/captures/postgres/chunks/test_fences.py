@@ -53,6 +53,7 @@ def test_what_is_committed_while_a_chunk_waits_for_its_table_lies_before_its_fen
         assert chunk.fence.high > before_the_commit
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", READERS)
 def test_fences_hold_under_concurrent_commits(any_database: Database, kind: type[CopyChunkReader]) -> None:
     """Every row that a snapshot shows was committed before its high position, and no other one counts as visible."""

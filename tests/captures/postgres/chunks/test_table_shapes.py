@@ -130,6 +130,7 @@ def test_identifiers(database: Database, name: str) -> None:
     assert (source["schema"], source["table"]) == (name, name)
 
 
+@pytest.mark.heavy
 def test_1600_columns(database: Database) -> None:
     """As many as a table can have, some of each kind, most of them null in some rows."""
     kinds = ["int", "text", "bool", "timestamptz", "numeric", "float8", "date", "jsonb"]
@@ -148,6 +149,7 @@ def test_1600_columns(database: Database) -> None:
     assert len(row) == 1600 and row["c0"] == 8 and row["c1598"] is None
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", ["text", "bytea"])
 def test_values_of_16_megabytes_and_of_none(database: Database, kind: str) -> None:
     value = "repeat('é\"\\', 4194304)" if kind == "text" else "decode(repeat('74006e00', 4194304), 'hex')"
@@ -177,6 +179,7 @@ def test_a_label_that_is_added_to_an_enum(any_database: Database) -> None:
     assert lines == [b'{"m":"glad","more":["sad","glad"]}', b'{"m":"sad","more":["glad"]}']
 
 
+@pytest.mark.heavy
 def test_a_row_that_no_line_can_hold(database: Database) -> None:
     """A few megabytes of characters that JSON writes with six."""
     with database.connect() as session:

@@ -138,6 +138,7 @@ def test_a_session_that_begins_meanwhile_emits_no_old_rows(own_server: Postgres)
                     assert second.rows() == table_rows(database)
 
 
+@pytest.mark.heavy
 def test_a_table_without_a_key_waits_for_them(own_server: Postgres) -> None:
     """The log has left out what its snapshot is to show."""
     with fresh_database(own_server, "waiting") as database, database.connect() as admin:

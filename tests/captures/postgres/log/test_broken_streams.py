@@ -18,6 +18,8 @@ from tidemark.captures.postgres.server.session import BoundedConnection
 from tidemark.demo.servers.postgres_server import StopMode
 from tidemark.protocol.errors import SourceError
 
+pytestmark = pytest.mark.heavy
+
 USERS = "CREATE TABLE users (id int PRIMARY KEY, name text)"
 MANY = 60_000
 INSERT = f"INSERT INTO users SELECT i, repeat('x', 200) FROM generate_series(1, {MANY}) i"

@@ -127,6 +127,7 @@ def test_a_transaction_knows_of_which_tables_its_keys_are_recorded(database: Dat
             assert (transaction.tracked, frozenset(transaction.touched)) == (tracked, tracked)
 
 
+@pytest.mark.heavy
 def test_a_transaction_that_is_larger_than_what_is_read_at_once(database: Database) -> None:
     """It is returned in pieces: what one read holds does not grow with the transaction."""
     prepare(database, USERS)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.captures.session import Session, apply, session
 from tests.captures.source_tables import BOUND, end_of_log, endpoint, prepare, table_rows
 from tests.servers.postgres import Database
 from tidemark.captures.postgres.server.positions import parse_lsn
+
+pytestmark = pytest.mark.heavy
 
 SECONDS = 60
 

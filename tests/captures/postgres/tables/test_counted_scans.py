@@ -89,6 +89,7 @@ def test_rows_that_are_changed_all_the_time(database: Database) -> None:
         assert emptied(capture) == 1
 
 
+@pytest.mark.heavy
 def test_a_transaction_that_writes_by_savepoints(database: Database) -> None:
     """Its rows have the id of a subtransaction, which the snapshot at which it ran does not name."""
     prepare(database, *EVENTS, "CREATE TABLE others (id int)")

@@ -42,6 +42,7 @@ def _back(database: Database, capture: Session) -> None:
     capture.until(equal, SECONDS)
 
 
+@pytest.mark.heavy
 def test_the_same_table_goes_on_where_it_stood(database: Database) -> None:
     """Renamed in the middle of its backfill, for longer than it is waited for, and not changed meanwhile."""
     prepare(database, USERS, FILL, *ORDERS)
@@ -59,6 +60,7 @@ def test_the_same_table_goes_on_where_it_stood(database: Database) -> None:
         assert sorted(document["id"] for document in documents if document["id"] != 1000) == list(range(1, 301))
 
 
+@pytest.mark.heavy
 def test_a_table_that_is_away_for_a_moment_is_not_set_aside(database: Database) -> None:
     """In the middle of its backfill, as when another one is made to take its name: it has half a minute."""
     prepare(database, USERS, FILL, *ORDERS)

@@ -69,6 +69,7 @@ def _entry(capture: Session) -> str:
     return str(capture.state["source"]["tables"]["public%2Fusers"]["entry"])
 
 
+@pytest.mark.heavy
 def test_a_table_that_is_published_no_more_and_then_again(any_database: Database) -> None:
     prepare(any_database, USERS, "CREATE TABLE other (id int PRIMARY KEY)", FILL)
     config = endpoint(any_database)

@@ -225,6 +225,7 @@ def test_old_images_and_deletes(database: Database) -> None:
     assert [body["id"] for body in bodies[4:]] == [3, 5, 2]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("policy", ["stop", "null", "quarantine"])
 def test_a_row_that_no_line_can_hold(database: Database, policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A few megabytes of characters that JSON writes with six."""
@@ -245,6 +246,7 @@ def test_a_row_that_no_line_can_hold(database: Database, policy: str, monkeypatc
     assert [meta.get("bad") for meta in metas] == [{"most": f"{size} bytes"} if policy == "quarantine" else None, None]
 
 
+@pytest.mark.heavy
 @pytest.mark.drawn(2)
 @pytest.mark.parametrize("identity", ["DEFAULT", "FULL"])
 @pytest.mark.parametrize("policy", ["null", "quarantine"])
