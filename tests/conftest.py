@@ -35,6 +35,11 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", java_options())
 
 settings.load_profile(PROFILE)
 
+# The Makefile has the processes of tests keep their memory. What they start gives it back, as it does elsewhere.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    for name in ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"):
+        os.environ.pop(name, None)
+
 # As our runtime starts a connector. Tests of others' runtimes take it away.
 os.environ[RUNTIME] = "1"
 
