@@ -68,24 +68,18 @@ def materialize(
     from tidemark.spark_sink.source.followed_log import FollowedLog
     from tidemark.spark_sink.spark.opening import OpeningSession
     from tidemark.spark_sink.spark.requirements import check_packages
-    from tidemark.spark_sink.spark.session import active_session, open_session
+    from tidemark.spark_sink.spark.session import active_session
 
     check_packages()
     check_named(settings, FollowedLog(settings.log), [one.table for one in read.tables or () if not one.is_pattern])
 
     def opened() -> tuple[SparkSession, bool]:
-        from tidemark.spark_sink.spark.executors import check_executors
+        from tidemark.spark_sink.spark.executors import checked_session
 
         if spark is not None:
             return spark, False
-        session, ours = open_session(master or entry.master, {**entry.conf, **(conf or {})})
-        try:
-            check_executors(session, in_objects=None in (settings.log.directory, settings.warehouse.directory))
-        except BaseException:
-            if ours:
-                session.stop()
-            raise
-        return session, ours
+        in_objects = None in (settings.log.directory, settings.warehouse.directory)
+        return checked_session(master or entry.master, {**entry.conf, **(conf or {})}, in_objects=in_objects)
 
     with OpeningSession(opened) as opening:
         # Which session is active depends on the thread. To look for one also imports PySpark, in this thread alone.

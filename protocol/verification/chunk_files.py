@@ -17,7 +17,7 @@ from tidemark.protocol.changelog import TableSchema
 from tidemark.protocol.changelog.unreadable import unreadable
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.store import Store
-from tidemark.protocol.verification.digests import SEEDS, digests
+from tidemark.protocol.verification.digests import DIGEST, SEEDS, digests, digests_of_parts
 from tidemark.protocol.verification.files import Ended, chunk_path, run_folder
 
 _OFFSET, _SCHEMA = b"offset", b"schema"
@@ -28,15 +28,33 @@ def key_names(schema: TableSchema) -> list[str]:
     return [f"key_{place}" for place in range(len(schema.key))]
 
 
-def identified(key: Sequence[Any], rows: int) -> dict[str, Any]:
-    """The columns that tell a key from others, by name: the key's own, and its digests.
+def digested(values: pa.Table, schema: TableSchema) -> pa.Table:
+    """Rows as above.
 
     Args:
-        key: The columns of the key, in its order.
-        rows: Their length.
+        values: Rows with the columns of the schema, in the log's types.
+        schema: The table's.
     """
-    own = {f"key_{place}": column for place, column in enumerate(key)}
-    return {**own, "id": digests(key, rows, SEEDS[0]), "id_2": digests(key, rows, SEEDS[1])}
+    names = [column.name for column in schema.columns]
+    key = [names.index(name) for name in schema.key]
+    parts = [(key, SEEDS[0]), (key, SEEDS[1]), (range(len(names)), SEEDS[0])]
+    found = digests_of_parts([values.column(name) for name in names], values.num_rows, parts)
+    return _table([values.column(name) for name in schema.key], *found)
+
+
+def without_digests(key: pa.Table) -> pa.Table:
+    """Rows as above that cannot be compared.
+
+    Args:
+        key: The columns of their keys, in the order of the key.
+    """
+    ids = [digests(key.columns, key.num_rows, seed) for seed in SEEDS]
+    return _table(key.columns, *ids, pa.nulls(key.num_rows, DIGEST))
+
+
+def _table(key: Sequence[Any], *digests: Any) -> pa.Table:
+    names = [f"key_{place}" for place in range(len(key))]
+    return pa.Table.from_arrays([*key, *digests], names=[*names, "id", "id_2", "digest"])
 
 
 def chunk_bytes(rows: pa.Table, offset: int, schema: TableSchema) -> bytes:

@@ -10,8 +10,9 @@ same digest with a probability of about 1 to 10¹⁹. That is not a defence agai
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import orjson
@@ -55,11 +56,28 @@ def digests(columns: Sequence[Any], rows: int, seed: Any = SEEDS[0]) -> Any:
         rows: Their length.
         seed: One of ``SEEDS``.
     """
-    found = [
-        _digested([_whole(column.slice(start, _ROWS)) for column in columns], min(_ROWS, rows - start), seed)
-        for start in range(0, rows, _ROWS)
-    ]
-    return pa.concat_arrays([pa.array([], DIGEST), *found])
+    (found,) = digests_of_parts(columns, rows, [(range(len(columns)), seed)])
+    return found
+
+
+def digests_of_parts(columns: Sequence[Any], rows: int, parts: Sequence[tuple[Sequence[int], Any]]) -> list[Any]:
+    """Several digests of each row, for little more than one costs.
+
+    Args:
+        columns: As of ``digests``.
+        rows: Their length.
+        parts: For each of the digests the places of its columns, and its seed.
+    """
+    found: list[list[Any]] = [[pa.array([], DIGEST)] for _ in parts]
+    for start in range(0, rows, _ROWS):
+        count = min(_ROWS, rows - start)
+        sliced = [_whole(column.slice(start, count)) for column in columns]
+        numbers = [_numbers(column) for column in sliced]
+        for digested, (places, seed) in zip(found, parts, strict=True):
+            nulls = _nulls([sliced[place] for place in places])
+            own = chain.from_iterable(numbers[place] for place in places)
+            digested.append(_digested(chain(nulls, own), count, seed))
+    return [pa.concat_arrays(each) for each in found]
 
 
 def texts(columns: Sequence[Any], rows: int) -> pa.Array[Any]:
@@ -75,11 +93,16 @@ def _whole(column: Any) -> Any:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
-def _digested(columns: Sequence[Any], rows: int, seed: Any) -> Any:
-    found: Any = pa.repeat(seed, rows)
-    for numbers in _numbers(columns):
-        found = _mixed(pc.add(pc.multiply(found, _STEP), numbers))
-    return found
+def _digested(numbers: Iterable[Any], rows: int, seed: Any) -> Any:
+    found = seed
+    for each in numbers:
+        found = mixed(found, each)
+    return found if isinstance(found, pa.Array) else pa.repeat(found, rows)
+
+
+def mixed(before: Any, numbers: Any) -> Any:
+    """One number for two: of rows, or a scalar."""
+    return _mixed(pc.add(pc.multiply(before, _STEP), numbers))
 
 
 def _mixed(numbers: Any) -> Any:
@@ -88,18 +111,20 @@ def _mixed(numbers: Any) -> Any:
     return pc.bit_wise_xor(numbers, pc.shift_right(numbers, _SHIFT))
 
 
-def _numbers(columns: Sequence[Any]) -> Iterator[Any]:
-    """Numbers that say the same as the values: of each column one or two, and which values are null."""
+def _nulls(columns: Sequence[Any]) -> Iterator[Any]:
+    """Numbers that say which values are null; one number for all rows where none is."""
     for start in range(0, len(columns), _FLAGS):
-        flags: Any = None
+        flags: Any = _number(0)
         for place, column in enumerate(columns[start : start + _FLAGS]):
             if column.null_count:
-                flag = pc.shift_left(column.is_null().cast(DIGEST), _number(place))
-                flags = flag if flags is None else pc.bit_wise_or(flags, flag)
-        yield pa.repeat(_number(0), len(columns[start])) if flags is None else flags
-    for column in columns:
-        for numbers in _of_column(column):
-            yield pc.fill_null(numbers, _number(0)) if numbers.null_count else numbers
+                flags = pc.bit_wise_or(flags, pc.shift_left(column.is_null().cast(DIGEST), _number(place)))
+        yield flags
+
+
+def _numbers(column: Any) -> list[Any]:
+    """One or two numbers for each value that say the same as it; 0 for a null."""
+    found = _of_column(column)
+    return [pc.fill_null(each, _number(0)) if each.null_count else each for each in found]
 
 
 def _of_column(column: Any) -> list[Any]:

@@ -66,7 +66,7 @@ def verify(
 
     load_arrow()
     from tidemark.runtime.upkeep.repairs import Repairs
-    from tidemark.runtime.verification.kept_rows import kept_of
+    from tidemark.runtime.verification.kept_rows import kept_by
     from tidemark.runtime.verification.run import command, results, under_way
     from tidemark.runtime.verification.subjects import collections_of, subjects_of
 
@@ -87,14 +87,13 @@ def verify(
         say_aside(f"verification {run} is under way, and continues; --again begins from the start\n")
     tables = {}
     repairs = Repairs(folder, log, str(file))
-    for subject, found in results(
-        log, run, subjects, partial(watch.verifies, run), lambda subject: kept_of(settings, subject.name)
-    ):
-        tables[subject.name] = found
-        if not json:
-            say("".join(f"{line}\n" for line in _in_words(subject.name, found)))
-        if repair:
-            repairs.ask(subject, found)
+    with kept_by(settings) as kept:
+        for subject, found in results(log, run, subjects, partial(watch.verifies, run), kept):
+            tables[subject.name] = found
+            if not json:
+                say("".join(f"{line}\n" for line in _in_words(subject.name, found)))
+            if repair:
+                repairs.ask(subject, found)
     repaired = repairs.done(watch.look)
     if json:
         say_json({"run": run, "tables": {name: _report(found, repaired.get(name)) for name, found in tables.items()}})

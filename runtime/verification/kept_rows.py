@@ -1,41 +1,42 @@
-"""The rows that Spark has of a table, as they are compared."""
+"""The rows that Spark has of tables, as they are compared."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
-import pyarrow as pa
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from typing import TYPE_CHECKING
 
 from tidemark.protocol.capture_file import CaptureFile
-from tidemark.protocol.changelog import TableSchema
-from tidemark.runtime.changelog.documents.columns import arrow_type
 from tidemark.runtime.verification.comparison import Kept
+from tidemark.runtime.verification.subjects import Subject
+
+if TYPE_CHECKING:
+    from tidemark.spark_sink.live.kept_rows import KeptRows
 
 
-def kept_of(capture: CaptureFile, table: str) -> Kept | None:
-    """What reads the current table that Spark keeps; None without a ``spark`` entry.
+@contextmanager
+def kept_by(capture: CaptureFile) -> Iterator[Callable[[Subject], Kept | None]]:
+    """Gives what reads the current table that Spark keeps of each subject; None without a ``spark`` entry.
 
     Args:
         capture: The capture file.
-        table: ``schema.table``.
     """
-    if capture.spark is None:
-        return None
+    with ExitStack() as stack:
 
-    def rows(offset: int, schema: TableSchema) -> Iterator[pa.Table] | None:
-        from tidemark.spark_sink.live.kept_rows import kept_rows  # Only this command needs it, and it takes long.
+        @cache
+        def kept() -> KeptRows:
+            # Only this command needs it, it takes long, and an installation may lack it.
+            from tidemark.spark_sink.spark.requirements import check_packages
 
-        found = kept_rows(capture, table, offset, [column.name for column in schema.columns])
-        return None if found is None else (_under(schema, batch) for batch in found)
+            check_packages()
+            from tidemark.spark_sink.live.kept_rows import KeptRows
 
-    return rows
+            return stack.enter_context(KeptRows(capture))
 
+        def of(subject: Subject) -> Kept | None:
+            if capture.spark is None:
+                return None
+            return lambda offset, schema: kept().of(subject.name, offset, schema)
 
-def _under(schema: TableSchema, batch: pa.RecordBatch) -> pa.Table:
-    columns: list[Any] = []
-    for column in schema.columns:
-        type_: Any = arrow_type(column.type)
-        there = column.name in batch.schema.names
-        columns.append(batch.column(column.name).cast(type_) if there else pa.nulls(batch.num_rows, type_))
-    return pa.Table.from_arrays(columns, names=[column.name for column in schema.columns])
+        yield of

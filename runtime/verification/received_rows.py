@@ -12,11 +12,9 @@ from typing import Any
 import pyarrow as pa
 from pydantic import BaseModel
 
-from tidemark.protocol.changelog import TableSchema
 from tidemark.protocol.messages import VerifyBegin, VerifyChunk, VerifyEnd
 from tidemark.protocol.store import Store
-from tidemark.protocol.verification.chunk_files import chunk_bytes, identified
-from tidemark.protocol.verification.digests import DIGEST, digests
+from tidemark.protocol.verification.chunk_files import chunk_bytes, digested, without_digests
 from tidemark.protocol.verification.files import Begun, Ended, begin_path, chunk_path, end_path
 from tidemark.runtime.changelog.batch import Batch
 from tidemark.runtime.changelog.documents.bound_collection import BoundCollection
@@ -138,7 +136,8 @@ class ReceivedRows:
     def _write(self, path: str, rows: _Rows, offset: int) -> None:
         tables, misfits = _tables(rows)
         schema = rows.collection.schema
-        found = pa.concat_tables([*(_compared(table, schema) for table in tables), _apart(misfits, schema)])
+        apart = keys_of([misfit.document for misfit in misfits], schema)
+        found = pa.concat_tables([*(digested(table, schema) for table in tables), without_digests(apart)])
         with writing(self._store.where(path)):
             self._store.replace(path, chunk_bytes(found, offset, schema))
 
@@ -158,16 +157,3 @@ def _tables(rows: _Rows) -> tuple[list[pa.Table], list[Misfit]]:
         if parts:
             tables.append(decoder.cast([part.batch for part in parts]))
     return tables, misfits
-
-
-def _compared(table: pa.Table, schema: TableSchema) -> pa.Table:
-    rows = table.num_rows
-    values = [table.column(column.name) for column in schema.columns]
-    known = identified([table.column(name) for name in schema.key], rows)
-    return pa.table({**known, "digest": digests(values, rows)})
-
-
-def _apart(misfits: Sequence[Misfit], schema: TableSchema) -> pa.Table:
-    """Rows that cannot be compared, by their keys."""
-    key = keys_of([misfit.document for misfit in misfits], schema)
-    return pa.table({**identified(key.columns, key.num_rows), "digest": pa.nulls(key.num_rows, DIGEST)})

@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tidemark.protocol.errors import SparkError
@@ -23,6 +24,9 @@ logger = logging.getLogger(__name__)
 
 _NAMED_BY_SPARK = ("pyspark-shell", "__main__.py")
 """Default names of applications."""
+
+_NAME_A_MASTER = ("spark.remote", "spark.master")
+"""Settings that stand for a master, the stronger one first."""
 
 _CONNECT_SECONDS = 30
 """How long a Spark Connect server may take to answer."""
@@ -46,10 +50,8 @@ def open_session(master: str | None, conf: Mapping[str, str]) -> tuple[SparkSess
             when Spark refuses the master or a setting, ``TM-SPK-013`` when a server or a cluster does not answer.
     """
     check_packages()
-    settings = dict(conf)
-    told = settings.pop("spark.remote", None) or settings.pop("spark.master", None)
-    settings.pop("spark.master", None)
-    master = master or told
+    master = master_of(master, conf)
+    settings = {name: value for name, value in conf.items() if name not in _NAME_A_MASTER}
     if session := active_session():
         _agree(session, master, settings)
         return session, False
@@ -63,16 +65,36 @@ def open_session(master: str | None, conf: Mapping[str, str]) -> tuple[SparkSess
         raise SparkError("TM-SPK-023", failed.message) from None
 
 
+def master_of(master: str | None, conf: Mapping[str, str]) -> str | None:
+    """The master that is asked for, by itself or in settings; None where nothing asks for one."""
+    return master or next((conf[name] for name in _NAME_A_MASTER if conf.get(name)), None)
+
+
+def is_local_master(master: str | None) -> bool:
+    """Whether executors are threads of the driver's own JVM, as they are where nothing asks for a master."""
+    return not master or re.fullmatch(r"local(\[.*\])?", master) is not None
+
+
 def is_local(session: SparkSession) -> bool:
     """Whether executors are threads of the driver's own JVM."""
     # Where a classic session is asked for a setting, Spark prepares all that plans queries. Not every job needs that.
     master = session.conf.get("spark.master", "") if is_connect(session) else session.sparkContext.master
-    return re.fullmatch(r"local(\[.*\])?", master or "") is not None
+    return bool(master) and is_local_master(master)
 
 
 def is_connect(session: SparkSession) -> bool:
     """Whether the session is a client of Spark Connect."""
     return ".connect." in type(session).__module__
+
+
+def cancel_jobs(session: SparkSession) -> None:
+    """Ends all jobs of a session that run."""
+    # A session that has ended has none: whoever used it has the error.
+    with suppress(*spark_exceptions()):
+        if is_connect(session):
+            session.interruptAll()
+        else:
+            session.sparkContext.cancelAllJobs()
 
 
 def active_session() -> SparkSession | None:
