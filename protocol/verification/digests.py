@@ -90,7 +90,9 @@ def texts(columns: Sequence[Any], rows: int) -> pa.Array[Any]:
 
 
 def _whole(column: Any) -> Any:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _digested(numbers: Iterable[Any], rows: int, seed: Any) -> Any:
@@ -148,10 +150,10 @@ def _of_width(column: Any) -> list[Any]:
     width = column.type.bit_width
     if width <= 64:
         return [column.view({8: pa.uint8(), 16: pa.uint16(), 32: pa.uint32(), 64: DIGEST}[width]).cast(DIGEST)]
-    words = len(column) * width // 64
-    data = pa.Array.from_buffers(DIGEST, words, [None, column.buffers()[1]], offset=column.offset * width // 64)
-    places = pc.multiply(_places(len(column)), pa.scalar(width // 64, pa.int64()))
-    found = [data.take(pc.add(places, pa.scalar(word, pa.int64()))) for word in range(width // 64)]
+    words = width // 64
+    data = pa.Array.from_buffers(DIGEST, (column.offset + len(column)) * words, [None, column.buffers()[1]])
+    rows = pa.FixedSizeListArray.from_arrays(data, words).slice(column.offset)
+    found = [pc.list_element(rows, word) for word in range(words)]
     return found if not column.null_count else [pc.if_else(column.is_valid(), each, _number(0)) for each in found]
 
 
@@ -170,20 +172,22 @@ def _of_bytes(column: Any) -> list[Any]:
     words = pa.Array.from_buffers(DIGEST, count, [None, data], offset=first)
     ends = pc.subtract(ends, pa.scalar(first, pa.int64()))
     rows = pc.list_parent_indices(pa.LargeListArray.from_arrays(ends, words))
-    places = pc.subtract(_places(count), ends.take(rows)).cast(DIGEST)
-    sums = pc.cumulative_sum(_mixed(pc.add(words, pc.multiply(places, _STEP))))
+    # A word's place in its row, multiplied by the step: that is done for all words once, and for each row.
+    places = pc.subtract(_steps(count), pc.multiply(ends.view(DIGEST), _STEP).take(rows))
+    sums = pc.cumulative_sum(_mixed(pc.add(words, places)))
     sums = pa.concat_arrays([pa.array([0], DIGEST), sums]).take(ends)
     return [lengths.cast(DIGEST), pc.subtract(sums.slice(1), sums.slice(0, len(sums) - 1))]
 
 
-def _places(count: int) -> Any:
-    """The numbers from 0 on."""
-    return _counted(count.bit_length()).slice(0, count)
+def _steps(count: int) -> Any:
+    """The numbers from 0 on, multiplied by the step."""
+    return _all_steps(count.bit_length()).slice(0, count)
 
 
 @cache
-def _counted(bits: int) -> Any:
-    return pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), 1 << bits), start=-1)
+def _all_steps(bits: int) -> Any:
+    numbers = pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), 1 << bits), start=-1)
+    return pc.multiply(numbers.view(DIGEST), _STEP)
 
 
 def _items(column: Any) -> list[Any]:

@@ -133,14 +133,14 @@ class ColumnPart:
         numbers = pc.add(_count(part.rows), part.meta.first)
         if part.skip:
             numbers = numbers.take(_indices(part.rows, part.skip))
-        texts = pc.binary_join_element_wise(before, numbers.cast(pa.string()), after, "")
         empty = {name: _nulls(self.rows, arrow_type(type_)) for name, type_ in META_COLUMNS.items()}
         made = {
             "_op": pa.repeat(pa.scalar("c"), self.rows),
             "_offset": pc.add(_count(self.rows), self._first_offset),
-            "_loc": texts,
             "_snapshot": pa.repeat(pa.scalar(True), self.rows),
         }
+        if part.kind != "verify":  # Rows that are compared are not stored.
+            made["_loc"] = pc.binary_join_element_wise(before, numbers.cast(pa.string()), after, "")
         return list((empty | made).values())
 
     def _log_meta(self, decoder: DocumentDecoder) -> list[Any]:
