@@ -112,7 +112,8 @@ def _unsettled(rows: pa.Table, begun: int) -> pa.Table:
     settles = pc.or_(source, pc.and_(rows.column("there"), pc.less(rows.column("place"), begun)))
     number = pc.coalesce(pc.if_else(settles, number, ids), ids)
     signed = pc.if_else(source, number, pc.subtract(_ZERO, number))
-    sums = pa.table({"group": group, "number": signed}).group_by("group", use_threads=False).aggregate([("number", "sum")])
+    groups = pa.table({"group": group, "number": signed}).group_by("group", use_threads=False)
+    sums = groups.aggregate([("number", "sum")])
     other = sums.filter(pc.not_equal(sums.column("number_sum"), _ZERO)).column("group")
     if 2 * len(other) > len(sums):
         return rows
