@@ -2,6 +2,10 @@
 
 It reports usual mistakes in a file: unknown and missing entries, and values of a wrong type, outside of a list, or
 outside of limits. The connector itself reports the others. Messages never have a value, because it may be a secret.
+
+The library jsonschema is not used for it: its import takes 0.3 s of each start of the command, this module's 0.02 s. It
+would also walk no more than the schema: texts from variables count as numbers here, words match in any case, and a
+pattern of another dialect is passed over, so the rules of types, limits, enums and patterns would be ours all the same.
 """
 
 from __future__ import annotations
