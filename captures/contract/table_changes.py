@@ -48,17 +48,16 @@ _TEXTS = {
 }
 
 
-def decided(*, keeps_values: bool, of_key: bool, rows_may_be_gone: bool) -> Consequence:
+def decided(*, keeps_values: bool, of_key: bool) -> Consequence:
     """The consequence of a change of a captured table: what is not known to keep all values has it read again.
 
     Args:
         keeps_values: It is known that all rows have the values that they had.
         of_key: Otherwise: the values may be those of the key, which identify the rows downstream.
-        rows_may_be_gone: It is not known that all rows are still there.
     """
-    if rows_may_be_gone or (of_key and not keeps_values):
-        return Consequence.EMPTIED
-    return Consequence.NOTHING if keeps_values else Consequence.READ_AGAIN
+    if keeps_values:
+        return Consequence.NOTHING
+    return Consequence.EMPTIED if of_key else Consequence.READ_AGAIN
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,7 +111,7 @@ class ReaderProcess:
         with contextlib.suppress(BrokenPipeError):
             self._requests.close()
         if self._running:
-            if not self._ends_within(END_SECONDS):
+            if not self._ends():
                 os.kill(self.pid, signal.SIGKILL)
             with contextlib.suppress(ConnectorError):
                 self._wait()
@@ -120,9 +120,9 @@ class ReaderProcess:
             self._own_server.close()
             self._own_server = None
 
-    def _ends_within(self, seconds: float) -> bool:
+    def _ends(self) -> bool:
         """Waits for the end of the process, and returns whether it ended. Its answers are no longer read."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + END_SECONDS
         while select.select([self._answers], [], [], max(0.0, deadline - time.monotonic()))[0]:
             if not os.read(self._answers.fileno(), PIPE_BYTES):
                 return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,20 +11,11 @@ from tidemark.protocol.logs import STATUS
 from tidemark.runtime.progress.display import severity
 
 
-def now_utc() -> datetime:
-    return datetime.now(UTC)
-
-
 class Health:
-    """Follows a capture's log lines and commits. Not thread-safe.
+    """Follows a capture's log lines and commits. Not thread-safe."""
 
-    Args:
-        clock: The time, in UTC.
-    """
-
-    def __init__(self, clock: Callable[[], datetime] = now_utc) -> None:
-        self._clock = clock
-        self._started = clock()
+    def __init__(self) -> None:
+        self._started = datetime.now(UTC)
         self._away_since: datetime | None = None
         self._status_at: datetime | None = None
         self._error: dict[str, Any] | None = None
@@ -46,7 +36,7 @@ class Health:
             self.failed(code, line.message, line.remedy)
 
     def _status(self, away_seconds: object, tables: object) -> None:
-        self._status_at = self._clock()
+        self._status_at = datetime.now(UTC)
         if isinstance(away_seconds, int | float):
             since = self._status_at - timedelta(seconds=away_seconds)
             self._away_since = self._away_since or since
@@ -63,7 +53,7 @@ class Health:
 
     def failed(self, code: str, message: str, remedy: str) -> None:
         """Something failed; ``since`` is the first time, if it fails repeatedly."""
-        now = self._clock().isoformat()
+        now = datetime.now(UTC).isoformat()
         before = self._error
         goes_on = before is not None and before["code"] == code and before["passed"] is None
         self._error = {
@@ -93,7 +83,7 @@ class Health:
 
     def ended(self, outcome: str, error: TidemarkError | None = None) -> None:
         """The capture is over: ``stopped``, ``caught up`` or ``failed``."""
-        self._ended, self._outcome = self._clock(), outcome
+        self._ended, self._outcome = datetime.now(UTC), outcome
         if outcome == "caught up":
             self._passed()
         if error is not None:
@@ -101,7 +91,7 @@ class Health:
 
     def _passed(self) -> None:
         if self._error is not None and self._error["passed"] is None:
-            self._error["passed"] = self._clock().isoformat()
+            self._error["passed"] = datetime.now(UTC).isoformat()
 
     def as_fields(self) -> dict[str, Any]:
         """For the status file. Times are ISO 8601, in UTC."""

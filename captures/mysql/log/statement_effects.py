@@ -233,7 +233,6 @@ class StatementEffects:
         found = decided(
             keeps_values=not (reused or converted or names_of_key),
             of_key=bool(names_of_key) or not key.isdisjoint({*reused, *converted}),
-            rows_may_be_gone=False,
         )
         columns = tuple(sorted({*reused, *converted, *names_of_key}))
         if found is Consequence.EMPTIED:

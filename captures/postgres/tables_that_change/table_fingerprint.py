@@ -120,7 +120,7 @@ def difference(
     for change, columns in of_columns:
         keeps_values = change.consequence < Consequence.READ_AGAIN or change is changes.KEY_ORDER
         of_key = not set(key).isdisjoint(columns)
-        if decided(keeps_values=keeps_values, of_key=of_key, rows_may_be_gone=False) is Consequence.EMPTIED:
+        if decided(keeps_values=keeps_values, of_key=of_key) is Consequence.EMPTIED:
             found.append(Found(changes.KEY_VALUES))
             break
     found += of_columns
