@@ -14,12 +14,12 @@ from tidemark.captures.mysql.server.prerequisites import server_failures
 from tidemark.captures.mysql.server.session import LOCK_SECONDS, TOGETHER_LOCK_SECONDS, Session, error_of, query_failure
 from tidemark.captures.mysql.tables.bindings import captured_columns
 from tidemark.captures.mysql.tables.catalog import AT_ONCE, Path, is_versioned
-from tidemark.captures.mysql.terms.columns import Table, quoted_path
+from tidemark.captures.mysql.terms.columns import Column, Table, quoted_path
 from tidemark.captures.mysql.terms.config import EndpointConfig, ResourceConfig
 from tidemark.captures.mysql.values.types import clampable, form, hashable, key_form
-from tidemark.captures.rows.hashes import no_salt
+from tidemark.captures.server.option_failures import option_failures
 from tidemark.captures.server.prerequisites import Unmet, misspelt, warn_of_dropped
-from tidemark.captures.tables.bad_values import Policies, policy_failures, quarantine_failures
+from tidemark.captures.tables.bad_values import Policies, quarantine_failures
 from tidemark.captures.tables.suggested_entries import excluding
 from tidemark.captures.tables.table_binding import captured_as
 from tidemark.captures.tables.truncation import Truncation
@@ -113,8 +113,6 @@ def definition_failures(
     columns = {column.name: column for column in table.columns}
     if "_meta" in columns.keys() - set(resource.exclude):
         yield SourceError("TM-MY-017", f"{name} has a column named _meta")
-    if unknown := misspelt(resource.exclude, columns):
-        yield _wrong(name, "exclude names unknown columns: {}", *unknown)
     captured = captured_as(captured_columns(table.columns), resource.exclude)
     if not captured:
         yield _wrong(name, "every column is excluded")
@@ -122,18 +120,21 @@ def definition_failures(
         if form(column) is None:
             yield unknown_type(name, column)
     key = resource.key if resource.key is not None else table.key
-    policies = Policies.of(config.on_bad_value, resource.on_bad_value)
-    yield from policy_failures(
-        "TM-MY-022",
-        name,
-        policies,
+    yield from option_failures(
+        config,
+        resource,
         columns,
-        misspelt(policies.columns, columns),
         key,
         {column.name for column in captured if clampable(column)},
+        code="TM-MY-022",
+        wrong_config="TM-MY-023",
+        unknown=misspelt,
     )
-    yield from _hash_failures(config, resource, table, name, key)
-    yield from _key_failures(config, resource, table, name, key)
+    if unfit := [part for part in resource.hash if part in columns and not hashable(columns[part])]:
+        remedy = f"Leave it out with `{excluding(*unfit)}`: the log may have partial updates instead of its value."
+        yield _wrong(name, "the column {} of type json cannot be hashed", *unfit, remedy=remedy)
+    if columns.keys() >= set(key):
+        yield from _key_failures(config, resource, table, [columns[part] for part in key])
     if table.path not in seen and not is_readable(session, table):
         yield _unreadable(session, config, table, "may not read {}, or not all of its columns")
     elif resource.where:
@@ -174,34 +175,13 @@ def _wrong(name: str, reason: str, *columns: str, remedy: str | None = None) -> 
     return SourceError("TM-MY-022", f"{name}: {reason.format(', '.join(columns))}", remedy=remedy)
 
 
-def _hash_failures(
-    config: EndpointConfig, resource: ResourceConfig, table: Table, name: str, key: Sequence[str]
-) -> Iterator[SourceError]:
-    columns = {column.name: column for column in table.columns}
-    if unknown := misspelt(resource.hash, columns):
-        yield _wrong(name, "hash names unknown columns: {}", *unknown)
-    if unfit := [part for part in resource.hash if part in columns and not hashable(columns[part])]:
-        remedy = f"Leave it out with `{excluding(*unfit)}`: the log may have partial updates instead of its value."
-        yield _wrong(name, "the column {} of type json cannot be hashed", *unfit, remedy=remedy)
-    if resource.hash and not config.hash_salt.get_secret_value():
-        yield no_salt("TM-MY-023", table.name_in_full)
-    if hashed := sorted(set(key) & set(resource.hash)):
-        remedy = "The key identifies rows. Hash other columns, or choose another `key` of unique columns."
-        yield _wrong(name, "the key column {} cannot be hashed", *hashed, remedy=remedy)
-
-
 def _key_failures(
-    config: EndpointConfig, resource: ResourceConfig, table: Table, name: str, key: Sequence[str]
+    config: EndpointConfig, resource: ResourceConfig, table: Table, key: Sequence[Column]
 ) -> Iterator[SourceError]:
-    columns = {column.name: column for column in table.columns}
-    if unknown := sorted(set(key) - columns.keys()):
-        yield _wrong(name, "key names unknown columns: {}", *unknown)
-        return
-    if excluded := sorted(set(key) & set(resource.exclude)):
-        yield _wrong(name, "the key column {} cannot be excluded", *excluded)
-    if nullable := [part for part in key if columns[part].nullable]:
+    name = resource.name
+    if nullable := [column.name for column in key if column.nullable]:
         yield _wrong(name, "the key column {} may be NULL", *nullable)
-    if unfit := [part for part in key if key_form(columns[part]) is None]:
+    if unfit := [column.name for column in key if key_form(column) is None]:
         yield _wrong(name, "the type of column {} cannot be part of a key", *unfit)
     if not key and resource.scan == "key":
         reason = "has no primary key and no unique index over columns that are not null"

@@ -35,9 +35,9 @@ from tidemark.captures.postgres.tables.unsupported_tables import (
     warn_of_foreign_partitions,
 )
 from tidemark.captures.postgres.values.types import clampable
-from tidemark.captures.rows.hashes import no_salt
+from tidemark.captures.server.option_failures import option_failures
 from tidemark.captures.server.prerequisites import Unmet
-from tidemark.captures.tables.bad_values import Policies, policy_failures, quarantine_failures
+from tidemark.captures.tables.bad_values import quarantine_failures
 from tidemark.captures.tables.truncation import Truncation
 from tidemark.protocol.errors import SourceError
 
@@ -86,33 +86,9 @@ def log_failures(
     columns = {column.name for column in table.columns}
     yield from document_failures(resource, table)
     yield from unlogged_partitions(table)
-    if unknown := sorted(set(resource.exclude) - columns):
-        yield SourceError("TM-PG-022", f"{name}: exclude names unknown columns: {', '.join(unknown)}")
-    if unknown := sorted(set(resource.hash) - columns):
-        yield SourceError("TM-PG-022", f"{name}: hash names unknown columns: {', '.join(unknown)}")
-    if resource.hash and not config.hash_salt.get_secret_value():
-        yield no_salt("TM-PG-023", table.qualified_name)
     key = resource.key if resource.key is not None else list(table.key)
-    if hashed := sorted(set(key) & set(resource.hash)):
-        yield SourceError(
-            "TM-PG-022",
-            f"{name}: the key column {', '.join(hashed)} cannot be hashed",
-            remedy="The key identifies rows. Hash other columns, or choose another `key` of unique columns.",
-        )
-    policies = Policies.of(config.on_bad_value, resource.on_bad_value)
-    yield from policy_failures(
-        "TM-PG-022",
-        name,
-        policies,
-        columns,
-        sorted(set(policies.columns) - columns),
-        key,
-        {column.name for column in table.columns if clampable(column)},
-    )
-    if unknown := sorted(set(key) - columns):
-        yield SourceError("TM-PG-022", f"{name}: key names unknown columns: {', '.join(unknown)}")
-    if excluded := sorted(set(key) & set(resource.exclude)):
-        yield SourceError("TM-PG-022", f"{name}: the key column {', '.join(excluded)} cannot be excluded")
+    temporal = {column.name for column in table.columns if clampable(column)}
+    yield from option_failures(config, resource, columns, key, temporal, code="TM-PG-022", wrong_config="TM-PG-023")
     if generated := [column.name for column in table.columns if column.generated and column.name in key]:
         yield SourceError(
             "TM-PG-022",
