@@ -29,12 +29,11 @@ class ScanTarget:
     @staticmethod
     def of(bound: BoundTable) -> ScanTarget:
         """Makes it of the table as it is bound now."""
-        by_name = {column.name: column for column in bound.table.columns}
         return ScanTarget(
             table=bound.table,
             columns=bound.captured,
             # A key is made of the texts of its columns, whether or not documents can have them.
-            key=tuple(replace(by_name[name], on_bad_value="text") for name in bound.key),
+            key=tuple(replace(column, on_bad_value="text") for column in bound.key_columns),
             where=bound.resource.where,
             tinyint1_as_bool=bound.tinyint1_as_bool,
         )

@@ -181,6 +181,12 @@ class BoundTable(TableBinding):
         return named == [other in resource.exclude, other in resource.hash, self.policies.columns.get(other)]
 
     @property
+    def key_columns(self) -> tuple[Column, ...]:
+        """The columns of ``key``, whether or not documents have them."""
+        columns = {column.name: column for column in self.table.columns}
+        return tuple(columns[name] for name in self.key)
+
+    @property
     def by_primary_key(self) -> bool:
         return self.table.key_index == "PRIMARY"
 
@@ -228,8 +234,7 @@ class BoundTable(TableBinding):
         )
 
     def _key_text(self, parts: Callable[[Column], list[str]]) -> str:
-        by_name = {column.name: column for column in self.table.columns}
-        return " ".join(part for name in self.key for part in parts(by_name[name]) if part)
+        return " ".join(part for column in self.key_columns for part in parts(column) if part)
 
     def opened(self) -> OpenedTable:
         """The table as the engine sees it."""
@@ -245,8 +250,7 @@ class BoundTable(TableBinding):
 
     def key_of(self, values: Sequence[Json]) -> Key | None:
         """See ``values.key_texts.key_of``."""
-        columns = {column.name: column for column in self.table.columns}
-        return key_of([columns[name] for name in self.key], values)
+        return key_of(self.key_columns, values)
 
     def chunk_head(self, cursor: str) -> ChunkHead:
         """The head of rows. ``cursor`` is the document's, up to the number of a row, or the digits in front of it."""

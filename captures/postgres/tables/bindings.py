@@ -110,6 +110,11 @@ class PostgresBinding(TableBinding):
         return self._captured(captured_columns(self.table.columns))
 
     @property
+    def _key_columns(self) -> tuple[Column, ...]:
+        columns = {column.name: column for column in self.table.columns}
+        return tuple(columns[name] for name in self.key)
+
+    @property
     def scan(self) -> ScanMethod:
         if self.resource.scan is not None:
             return ScanMethod(self.resource.scan)
@@ -148,14 +153,8 @@ class PostgresBinding(TableBinding):
         return self._opened(self.index)
 
     def scan_target(self) -> ScanTarget:
-        columns = {column.name: column for column in self.table.columns}
-        return ScanTarget(
-            replace(self.table, record=None),
-            self.columns,
-            tuple(columns[name] for name in self.key),
-            self.resource.where,
-            self.noted.files,
-        )
+        table = replace(self.table, record=None)
+        return ScanTarget(table, self.columns, self._key_columns, self.resource.where, self.noted.files)
 
     def truncation(self, position: int, emission: int) -> bytes:
         """The captured line that empties the table downstream; nothing where the configuration ignores TRUNCATE."""
@@ -167,10 +166,9 @@ class PostgresBinding(TableBinding):
 
     def key_of(self, values: Sequence[Json]) -> Key | None:
         """See ``tidemark.captures.contract.source.Source``."""
-        columns = {column.name: column for column in self.table.columns}
         if len(values) != len(self.key):
             return None
-        return known_key(key_text(columns[name], value) for name, value in zip(self.key, values, strict=True))
+        return known_key(map(key_text, self._key_columns, values))
 
     def chunk_head(self, position: int, emission: int) -> ChunkHead:
         """The head of rows, whose number is the last part of loc."""
