@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import os
+from typing import Any
 
 import pyarrow as pa
 
@@ -29,16 +30,27 @@ def parquet_source(store: Store, path: str, size: int | None = None) -> str | pa
 
 def parquet_sink(upload: Upload) -> pa.NativeFile:
     """An upload as ``pyarrow.parquet.ParquetWriter`` takes it. ``close`` it before the upload ends."""
-    return pa.BufferedOutputStream(pa.PythonFile(_UploadFile(upload), "w"), _BUFFER_BYTES)
+    return pa.BufferedOutputStream(pa.PythonFile(UploadFile(upload), "w"), _BUFFER_BYTES)
 
 
-class _UploadFile(io.RawIOBase):
+class UploadFile(io.RawIOBase):
+    """An upload as Arrow writes to it. Whoever has begun the upload ends it."""
+
     def __init__(self, upload: Upload) -> None:
         super().__init__()
-        self.write = upload.write  # type: ignore[method-assign,assignment]
+        self._upload = upload
+        self._size = 0
 
     def writable(self) -> bool:
         return True
+
+    def write(self, data: Any, /) -> int:
+        written = self._upload.write(data)
+        self._size += written
+        return written
+
+    def tell(self) -> int:
+        return self._size
 
 
 class RangeFile(io.RawIOBase):

@@ -8,7 +8,6 @@ boxes that enclose the keys of two files are then disjoint: they differ in the c
 
 from __future__ import annotations
 
-import io
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tidemark.protocol.store import Upload
+from tidemark.protocol.store.arrow_files import UploadFile
 from tidemark.spark_sink.formats.data_files import DataFile
 from tidemark.spark_sink.formats.file_statistics import delta_statistics
 from tidemark.spark_sink.tables.column_types import Columns, arrow_schema
@@ -245,7 +244,7 @@ class _OpenFile:
         ]
         with _writing(root, self._name):
             self._upload = root.store.upload(self._name)
-            self._sink = pa.PythonFile(_Sink(self._upload), "w")
+            self._sink = pa.PythonFile(UploadFile(self._upload), "w")
             self._parquet = pq.ParquetWriter(
                 self._sink,
                 schema,
@@ -275,9 +274,8 @@ class _OpenFile:
     def finish(self) -> DataFile:
         with _writing(self._root, self._name):
             self._parquet.close()
-            size = self.size
             self._sink.close()
-            self._upload.finish()
+            size = self._upload.finish()
         (metadata,) = self._metadata
         stats = delta_statistics(metadata, self._columns, self._key, self._nulls, self._not_numbers)
         return DataFile(self._name, size, metadata.num_rows, stats)
@@ -286,25 +284,6 @@ class _OpenFile:
         self._parquet.is_open = False  # it is not to write a footer any more
         with _writing(self._root, self._name):
             self._upload.discard()
-
-
-class _Sink(io.RawIOBase):
-    """An upload as Arrow writes to it. Whoever has begun the upload ends it."""
-
-    def __init__(self, upload: Upload) -> None:
-        self._upload = upload
-        self._size = 0
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any, /) -> int:
-        written = self._upload.write(data)
-        self._size += written
-        return written
-
-    def tell(self) -> int:
-        return self._size
 
 
 @contextmanager
