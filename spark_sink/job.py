@@ -68,7 +68,7 @@ def materialize(
     from tidemark.spark_sink.source.followed_log import FollowedLog
     from tidemark.spark_sink.spark.opening import OpeningSession
     from tidemark.spark_sink.spark.requirements import check_packages
-    from tidemark.spark_sink.spark.session import active_session
+    from tidemark.spark_sink.spark.spark_session import active_session
 
     check_packages()
     check_named(settings, FollowedLog(settings.log), [one.table for one in read.tables or () if not one.is_pattern])

@@ -20,7 +20,7 @@ from benchmarks.results import note
 from benchmarks.source.driven import Driven, backfilled
 from benchmarks.source.postgres_server import CONNECTOR, ROWS, binding, config, published_table
 
-MODULES = ("tidemark.captures.process.session", "tidemark.captures.postgres.source")
+MODULES = ("tidemark.captures.process.capture_session", "tidemark.captures.postgres.source")
 """What a session imports, and with these all others."""
 
 

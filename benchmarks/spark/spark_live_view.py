@@ -33,7 +33,7 @@ from tidemark.runtime.changelog.writer import LogWriter
 from tidemark.spark_sink.formats.delta_table import PositionedTable
 from tidemark.spark_sink.formats.file_writer import FileWriter
 from tidemark.spark_sink.formats.positions import Position
-from tidemark.spark_sink.spark.session import open_session
+from tidemark.spark_sink.spark.spark_session import open_session
 from tidemark.spark_sink.tables.column_types import arrow_schema, ddl
 from tidemark.spark_sink.tables.kept_tables import CURRENT, Target
 from tidemark.spark_sink.tables.store_place import StorePlace

@@ -27,7 +27,7 @@ from tidemark.protocol.changelog import ChangeLog
 from tidemark.spark_sink.pipeline.keep import keep
 from tidemark.spark_sink.run.report import MaterializeReport
 from tidemark.spark_sink.run.settings import KeepSettings
-from tidemark.spark_sink.spark.session import open_session
+from tidemark.spark_sink.spark.spark_session import open_session
 from tidemark.spark_sink.tables.kept_tables import KeepRules
 from tidemark.spark_sink.tables.store_place import StorePlace
 

@@ -23,8 +23,8 @@ from tidemark.captures.mysql.terms.config import (
 )
 from tidemark.captures.mysql.terms.position import parse_position
 from tidemark.captures.mysql.values.types import form
-from tidemark.captures.server.prerequisites import Unmet
 from tidemark.captures.server.table_database import TableDatabase
+from tidemark.captures.server.unmet import Unmet
 from tidemark.captures.tables.bad_values import Policies
 from tidemark.captures.tables.collection import discovered
 from tidemark.captures.tables.table_binding import captured_as

@@ -28,8 +28,8 @@ from tidemark.captures.postgres.tables.bindings import bound_tables, captured_co
 from tidemark.captures.postgres.tables.document_schema import document_schema
 from tidemark.captures.postgres.tables.prerequisites import unmet
 from tidemark.captures.postgres.tables.unsayable_names import unsayable_table
-from tidemark.captures.server.prerequisites import Unmet
 from tidemark.captures.server.table_database import TableDatabase
+from tidemark.captures.server.unmet import Unmet
 from tidemark.captures.tables.bad_values import Policies
 from tidemark.captures.tables.collection import discovered
 from tidemark.captures.tables.table_binding import captured_as

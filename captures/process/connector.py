@@ -102,7 +102,7 @@ def _expect(kind: str, database: DatabaseFactory) -> None:
 
         database()
     elif kind == "open":
-        from tidemark.captures.process import session  # noqa: F401
+        from tidemark.captures.process import capture_session  # noqa: F401
 
         database().source()
 
@@ -120,7 +120,7 @@ def serve(database: DatabaseFactory, folder: Path, requests: RequestLines, outpu
         elif kind == "apply" and not is_on(REMOVE):
             output.message(APPLIED)
         elif kind == "open":
-            from tidemark.captures.process.session import run_session
+            from tidemark.captures.process.capture_session import run_session
 
             run_session(database(), fields, requests, output)
             return

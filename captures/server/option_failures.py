@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from tidemark.captures.rows.hashes import no_salt
@@ -9,6 +11,32 @@ from tidemark.captures.server.endpoint_config import Endpoint
 from tidemark.captures.tables.bad_values import Policies, policy_failures
 from tidemark.captures.tables.table_config import TableConfig
 from tidemark.protocol.errors import SourceError
+
+logger = logging.getLogger(__name__)
+
+_ALIKE = 0.7
+"""The ratio, as of ``difflib``, from which on one name is probably the other misspelt."""
+
+
+def misspelt(names: Iterable[str], columns: Collection[str]) -> list[str]:
+    """Names of no column that resemble an unnamed column.
+
+    They are probably misspelt: the column that they should leave out or hide would be captured. A name that resembles
+    no column was that of a dropped one.
+    """
+    wanted = set(names)
+    others = {column.casefold() for column in columns if column not in wanted}
+    return sorted(
+        name
+        for name in wanted.difference(columns)
+        if difflib.get_close_matches(name.casefold(), others, n=1, cutoff=_ALIKE)
+    )
+
+
+def warn_of_dropped(table: str, option: str, names: Iterable[str], columns: Collection[str]) -> None:
+    """Warns of names in a table's option that no column has. ``misspelt`` names are an error instead."""
+    if gone := lacking(names, columns):
+        logger.warning("%s: %s names unknown columns: %s", table, option, ", ".join(gone))
 
 
 def lacking(names: Iterable[str], columns: Collection[str]) -> list[str]:

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tidemark.captures.server.endpoint_config import Endpoint
-from tidemark.captures.server.prerequisites import Unmet
+from tidemark.captures.server.unmet import Unmet
 from tidemark.captures.tables.bad_values import quarantine_failures
 from tidemark.captures.tables.table_config import TableConfig
 from tidemark.protocol.environment import CHECK

@@ -17,7 +17,7 @@ from tidemark.runtime.commands.printing import print_table, say, say_aside, say_
 from tidemark.runtime.diagnosis.change_log import FoundLog, look_at_log
 from tidemark.runtime.diagnosis.findings import Finding, Findings
 from tidemark.runtime.diagnosis.fix_sql import Fix, OptionalPart, script
-from tidemark.runtime.diagnosis.source import SourceLook
+from tidemark.runtime.diagnosis.source_look import SourceLook
 from tidemark.runtime.preparation.prepared_capture import Preparation
 from tidemark.runtime.preparation.selection import resource_path
 from tidemark.runtime.progress.failures import FAILED_FOR_NOW

@@ -18,7 +18,7 @@ from tidemark.runtime.commands.printing import say, say_json
 from tidemark.runtime.diagnosis.change_log import FoundLog, look_at_growth, look_at_log, look_at_readers
 from tidemark.runtime.diagnosis.findings import Findings
 from tidemark.runtime.diagnosis.running import look_at_capture, look_at_tables
-from tidemark.runtime.diagnosis.source import SourceLook, look_at_drift
+from tidemark.runtime.diagnosis.source_look import SourceLook, look_at_drift
 from tidemark.runtime.sessions.known_log import KnownLog
 from tidemark.runtime.status.report import place_of, report_of
 

@@ -26,7 +26,7 @@ from tidemark.spark_sink.source.log_path import places_of
 from tidemark.spark_sink.spark.executors import checked_session
 from tidemark.spark_sink.spark.failures import spark_exceptions, tidemark_error
 from tidemark.spark_sink.spark.opening import OpeningSession
-from tidemark.spark_sink.spark.session import cancel_jobs, is_local_master, master_of
+from tidemark.spark_sink.spark.spark_session import cancel_jobs, is_local_master, master_of
 from tidemark.spark_sink.tables.column_types import arrow_schema, conformed
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from tidemark.protocol.errors import TidemarkError
 from tidemark.spark_sink.changes.key_order import Place, place
 from tidemark.spark_sink.changes.row_events import row_events_frame
 from tidemark.spark_sink.formats.data_files import DataFile, KeyBounds
+from tidemark.spark_sink.parts.part_plan import Part
 from tidemark.spark_sink.parts.part_tasks import Assignment, TaskReport
-from tidemark.spark_sink.parts.plan import Part
 from tidemark.spark_sink.parts.ranges import KeyRange, file_groups, joined_runs, key_ranges
 from tidemark.spark_sink.parts.routing import route
 from tidemark.spark_sink.parts.spark_jobs import SparkJobs

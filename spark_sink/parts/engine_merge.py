@@ -25,7 +25,7 @@ from tidemark.spark_sink.formats.delta_table import PositionedTable
 from tidemark.spark_sink.formats.log_position import position_at
 from tidemark.spark_sink.formats.positions import Position
 from tidemark.spark_sink.parts.apply import Outcome
-from tidemark.spark_sink.parts.plan import Part
+from tidemark.spark_sink.parts.part_plan import Part
 from tidemark.spark_sink.parts.spark_jobs import SparkJobs
 from tidemark.spark_sink.run.report import Cost
 from tidemark.spark_sink.source.arrow_handover import packed

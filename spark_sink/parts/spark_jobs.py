@@ -13,7 +13,7 @@ from tidemark.spark_sink.parts.part_tasks import REPORT, Assignment, TaskReport,
 from tidemark.spark_sink.parts.routing import route
 from tidemark.spark_sink.source.arrow_handover import packed
 from tidemark.spark_sink.spark.failures import spark_exceptions
-from tidemark.spark_sink.spark.session import is_connect
+from tidemark.spark_sink.spark.spark_session import is_connect
 from tidemark.spark_sink.tables.column_types import quoted
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from tidemark.protocol.errors import ChangeLogError, TidemarkError
 from tidemark.spark_sink.formats.log_position import position_at
 from tidemark.spark_sink.parts.apply import Applier, Outcome
 from tidemark.spark_sink.parts.engine_merge import EngineMerge
-from tidemark.spark_sink.parts.plan import Part, plan_part
+from tidemark.spark_sink.parts.part_plan import Part, plan_part
 from tidemark.spark_sink.parts.spark_jobs import SparkJobs
 from tidemark.spark_sink.pipeline.followed_tables import FollowedTable, FollowedTables
 from tidemark.spark_sink.pipeline.maintenance import Maintenance

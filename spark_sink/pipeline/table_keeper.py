@@ -15,8 +15,8 @@ from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.formats.data_files import DataFile, KeyBounds
 from tidemark.spark_sink.formats.delta_table import PositionedTable
 from tidemark.spark_sink.formats.log_position import check_position, check_reach
+from tidemark.spark_sink.parts.part_plan import TableState
 from tidemark.spark_sink.parts.part_tasks import base_files
-from tidemark.spark_sink.parts.plan import TableState
 from tidemark.spark_sink.parts.ranges import file_groups
 from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.tables.column_types import Columns

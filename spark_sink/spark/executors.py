@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.spark.failures import spark_exceptions, tidemark_error
-from tidemark.spark_sink.spark.session import cancel_jobs, is_local, open_session
+from tidemark.spark_sink.spark.spark_session import cancel_jobs, is_local, open_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

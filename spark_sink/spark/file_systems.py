@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tidemark.protocol.errors import SparkError
 from tidemark.protocol.store.opening import is_url
 from tidemark.spark_sink.spark.failures import spark_exceptions
-from tidemark.spark_sink.spark.session import is_connect
+from tidemark.spark_sink.spark.spark_session import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -36,7 +36,7 @@ def make(archive: Path) -> None:
     from pyspark import SparkContext
 
     from tidemark import register
-    from tidemark.spark_sink.spark.session import open_session
+    from tidemark.spark_sink.spark.spark_session import open_session
 
     session, _ = open_session("local[2]", {"spark.app.name": "tidemark tests"})
     register(session)

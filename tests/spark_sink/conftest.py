@@ -22,7 +22,7 @@ _UNCOMPILED = {} if ALL else {"spark.sql.codegen.wholeStage": "false", "spark.sq
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     from tidemark import register
-    from tidemark.spark_sink.spark.session import open_session
+    from tidemark.spark_sink.spark.spark_session import open_session
 
     with pytest.MonkeyPatch.context() as environment:
         preload(environment)

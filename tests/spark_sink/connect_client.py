@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidemark import materialize, read_changes, read_table, register
 from tidemark.protocol.capture_file import read_capture_file
-from tidemark.spark_sink.spark.session import open_session
+from tidemark.spark_sink.spark.spark_session import open_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

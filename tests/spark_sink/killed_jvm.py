@@ -13,7 +13,7 @@ from tidemark.protocol.errors import TidemarkError
 from tidemark.spark_sink.pipeline.keep import keep
 from tidemark.spark_sink.run.settings import KeepSettings
 from tidemark.spark_sink.spark.opening import OpeningSession
-from tidemark.spark_sink.spark.session import open_session
+from tidemark.spark_sink.spark.spark_session import open_session
 from tidemark.spark_sink.tables.kept_tables import KeepRules
 from tidemark.spark_sink.tables.store_place import StorePlace
 

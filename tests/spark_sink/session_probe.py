@@ -12,7 +12,7 @@ import sys
 
 from tidemark.protocol.errors import TidemarkError
 from tidemark.spark_sink.spark.executors import check_executors
-from tidemark.spark_sink.spark.session import open_session
+from tidemark.spark_sink.spark.spark_session import open_session
 
 SHOWN = ("spark.master", "spark.sql.shuffle.partitions", "spark.ui.enabled", "spark.app.name", "spark.driver.memory")
 

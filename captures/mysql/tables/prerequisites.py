@@ -10,15 +10,15 @@ import pymysql
 from pymysql.constants import ER
 
 from tidemark.captures.mysql.rows.chunk_decoder import unknown_type
-from tidemark.captures.mysql.server.prerequisites import server_failures
+from tidemark.captures.mysql.server.server_prerequisites import server_failures
 from tidemark.captures.mysql.server.session import LOCK_SECONDS, TOGETHER_LOCK_SECONDS, Session, error_of, query_failure
 from tidemark.captures.mysql.tables.bindings import captured_columns
 from tidemark.captures.mysql.tables.catalog import AT_ONCE, Path, is_versioned
 from tidemark.captures.mysql.terms.columns import Column, Table, quoted_path
 from tidemark.captures.mysql.terms.config import EndpointConfig, ResourceConfig
 from tidemark.captures.mysql.values.types import clampable, form, hashable, key_form
-from tidemark.captures.server.option_failures import option_failures
-from tidemark.captures.server.prerequisites import Unmet, misspelt, warn_of_dropped
+from tidemark.captures.server.option_failures import misspelt, option_failures, warn_of_dropped
+from tidemark.captures.server.unmet import Unmet
 from tidemark.captures.tables.bad_values import Policies, quarantine_failures
 from tidemark.captures.tables.suggested_entries import excluding
 from tidemark.captures.tables.table_binding import captured_as

@@ -15,8 +15,8 @@ from tidemark.captures.postgres.catalog.replica_identities import (
 )
 from tidemark.captures.postgres.catalog.table_record import Published, read_publication
 from tidemark.captures.postgres.server.config import EndpointConfig, ResourceConfig
-from tidemark.captures.postgres.server.prerequisites import platform_of, server_failures, slot_failures
 from tidemark.captures.postgres.server.resumption import read_slot
+from tidemark.captures.postgres.server.server_prerequisites import platform_of, server_failures, slot_failures
 from tidemark.captures.postgres.server.session import in_recovery
 from tidemark.captures.postgres.server.setup import (
     lacking,
@@ -36,7 +36,7 @@ from tidemark.captures.postgres.tables.unsupported_tables import (
 )
 from tidemark.captures.postgres.values.types import clampable
 from tidemark.captures.server.option_failures import option_failures
-from tidemark.captures.server.prerequisites import Unmet
+from tidemark.captures.server.unmet import Unmet
 from tidemark.captures.tables.bad_values import quarantine_failures
 from tidemark.captures.tables.truncation import Truncation
 from tidemark.protocol.errors import SourceError

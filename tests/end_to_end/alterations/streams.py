@@ -181,7 +181,7 @@ def _run(spark: SparkSession, log: str, folder: Path, *, told: bool) -> str | No
 
 def main(log: str, folder: str, *tables: str) -> None:
     from tidemark import register
-    from tidemark.spark_sink.spark.session import open_session
+    from tidemark.spark_sink.spark.spark_session import open_session
 
     spark, _ = open_session(None, {"spark.sql.session.timeZone": "UTC"})
     register(spark)

@@ -21,7 +21,7 @@ from tests.spark_sink.replay import replay
 from tidemark import read_table
 from tidemark.spark_sink.formats.delta_table import PositionedTable
 from tidemark.spark_sink.parts.engine_merge import EngineMerge
-from tidemark.spark_sink.parts.plan import plan_part
+from tidemark.spark_sink.parts.part_plan import plan_part
 from tidemark.spark_sink.parts.spark_jobs import SparkJobs
 from tidemark.spark_sink.pipeline.keep import keep
 from tidemark.spark_sink.pipeline.table_keeper import TableKeeper

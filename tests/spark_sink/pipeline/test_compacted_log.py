@@ -13,7 +13,7 @@ from tests.spark_sink.pipeline.kept_lake import KeptLake, named
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.changelog.compacted_commit import CompactedCommit
 from tidemark.spark_sink.live.read_table import read_table
-from tidemark.spark_sink.parts.plan import Part, plan_part
+from tidemark.spark_sink.parts.part_plan import Part, plan_part
 from tidemark.spark_sink.pipeline import keep as keeping
 from tidemark.spark_sink.source.native_scan import read_changes
 

@@ -17,7 +17,7 @@ from tidemark.spark_sink.tables.store_place import StorePlace
 from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.pipeline.keep import keep
 from tidemark.spark_sink.run.settings import KeepSettings
-from tidemark.spark_sink.spark.session import open_session
+from tidemark.spark_sink.spark.spark_session import open_session
 from tidemark.spark_sink.tables.kept_tables import KeepRules
 
 session, _ = open_session("local[1]", {})

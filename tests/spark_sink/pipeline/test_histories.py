@@ -18,7 +18,7 @@ from tidemark.spark_sink.changes.sources import SourceGroup
 from tidemark.spark_sink.formats.delta_table import PositionedTable
 from tidemark.spark_sink.formats.file_sizes import FileSizes
 from tidemark.spark_sink.parts import apply
-from tidemark.spark_sink.parts.plan import Part, plan_part
+from tidemark.spark_sink.parts.part_plan import Part, plan_part
 from tidemark.spark_sink.parts.ranges import KeyRange, file_groups, key_ranges
 from tidemark.spark_sink.pipeline import keep as keeping
 from tidemark.spark_sink.run.settings import PartLimits

@@ -13,7 +13,7 @@ from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.spark_sink.formats.log_export import export
 from tidemark.spark_sink.live.read_table import read_table
-from tidemark.spark_sink.parts.plan import Part, plan_part
+from tidemark.spark_sink.parts.part_plan import Part, plan_part
 from tidemark.spark_sink.pipeline import keep as keeping
 from tidemark.spark_sink.source.native_scan import read_changes
 from tidemark.spark_sink.tables.store_place import StorePlace

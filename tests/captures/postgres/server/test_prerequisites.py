@@ -17,7 +17,7 @@ from tests.servers.postgres import Database, Postgres, fresh_database, own_serve
 from tidemark.captures.postgres.database import PostgresDatabase
 from tidemark.captures.postgres.server.config import parse_endpoint, parse_resource
 from tidemark.captures.postgres.server.positions import parse_lsn
-from tidemark.captures.postgres.server.prerequisites import PLATFORMS
+from tidemark.captures.postgres.server.server_prerequisites import PLATFORMS
 from tidemark.captures.postgres.server.session import connect
 from tidemark.captures.postgres.source import PostgresSource
 from tidemark.captures.postgres.tables.bindings import bound_tables

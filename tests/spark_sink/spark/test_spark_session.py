@@ -13,7 +13,7 @@ from tests.spark_sink.log_builder import LogBuilder, create
 from tests.spark_sink.submitting import PROBE, answers, python, steps, submit
 from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.spark.executors import check_executors
-from tidemark.spark_sink.spark.session import is_local, open_session
+from tidemark.spark_sink.spark.spark_session import is_local, open_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

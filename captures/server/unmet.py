@@ -2,40 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tidemark.protocol.errors import SourceError, codes_of
 from tidemark.protocol.logs import log_failure
 
 logger = logging.getLogger(__name__)
-
-
-_ALIKE = 0.7
-"""The ratio, as of ``difflib``, from which on one name is probably the other misspelt."""
-
-
-def misspelt(names: Iterable[str], columns: Collection[str]) -> list[str]:
-    """Names of no column that resemble an unnamed column.
-
-    They are probably misspelt: the column that they should leave out or hide would be captured. A name that resembles
-    no column was that of a dropped one.
-    """
-    wanted = set(names)
-    others = {column.casefold() for column in columns if column not in wanted}
-    return sorted(
-        name
-        for name in wanted.difference(columns)
-        if difflib.get_close_matches(name.casefold(), others, n=1, cutoff=_ALIKE)
-    )
-
-
-def warn_of_dropped(table: str, option: str, names: Iterable[str], columns: Collection[str]) -> None:
-    """Warns of names in a table's option that no column has. ``misspelt`` names are an error instead."""
-    if gone := sorted(set(names).difference(columns)):
-        logger.warning("%s: %s names unknown columns: %s", table, option, ", ".join(gone))
 
 
 @dataclass(frozen=True, slots=True)
