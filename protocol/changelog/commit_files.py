@@ -85,7 +85,7 @@ class CommitFiles:
 
     def exists(self, number: int) -> bool:
         """Whether a commit has a file of its own."""
-        return self._exists(_path(number))
+        return self._exists(layout.commit_path(number))
 
     def _has_gap(self, number: int) -> bool:
         """Whether there are commits or summaries behind one that seems to be the newest.
@@ -132,7 +132,7 @@ class CommitFiles:
         """The newest commit of an object store, where one request shows all that come after one that is known."""
         numbers = []
         try:
-            after = _path(number) if number >= 0 else layout.COMMITS
+            after = layout.commit_path(number) if number >= 0 else layout.COMMITS
             for entry in self.store.list(layout.COMMITS, after=after):
                 found = layout.commit_number(_name(entry.path))
                 if found is None:
@@ -217,7 +217,7 @@ class CommitFiles:
         return self._own(number) if replacement is None else self._compacted_commit(replacement)
 
     def _own(self, number: int) -> Commit:
-        path = _path(number)
+        path = layout.commit_path(number)
         commit = self._load(path, Commit)
         if commit.number != number:
             raise ChangeLogError("TM-LOG-002", f"{self.store.where(path)} claims to be commit {commit.number}")
@@ -244,7 +244,7 @@ class CommitFiles:
             return self.commit(number + 1).previous
         if (one := self.replacement_of(number)) is not None and one.last == number:
             return self._compacted_commit(one).last_digest
-        path = _path(number)
+        path = layout.commit_path(number)
         try:
             return digest_of(self.store.read(path))
         except FileNotFoundError:
@@ -262,7 +262,7 @@ class CommitFiles:
         """
         before = self.log_start.number - 1
         for number in self._summaries(max(above, before - 1), last):
-            if number == before or self._exists(f"{layout.COMMITS}/{layout.summary_name(number)}"):
+            if number == before or self._exists(layout.summary_path(number)):
                 return self._summary(number)
         return None
 
@@ -290,7 +290,7 @@ class CommitFiles:
         kept = self._newest_summary
         if kept is not None and kept.number == number:
             return kept
-        path = f"{layout.COMMITS}/{layout.summary_name(number)}"
+        path = layout.summary_path(number)
         summary = self._load(path, Summary)
         if summary.number != number:
             raise ChangeLogError(
@@ -342,7 +342,7 @@ class CommitFiles:
             raise self._unreadable(path, error) from None
 
     def _missing(self, number: int) -> ChangeLogError:
-        return ChangeLogError("TM-LOG-004", f"{self.store.where(_path(number))} is missing")
+        return ChangeLogError("TM-LOG-004", f"{self.store.where(layout.commit_path(number))} is missing")
 
     def _unreadable(self, path: str, error: OSError) -> ChangeLogError:
         return unreadable(self.store.where(path), error)
@@ -361,10 +361,6 @@ def _gaps(number: int, numbers: Iterable[int]) -> list[tuple[int, int]]:
             gaps.append((number + 1, found - 1))
         number = found
     return gaps
-
-
-def _path(number: int) -> str:
-    return f"{layout.COMMITS}/{layout.commit_name(number)}"
 
 
 def _name(path: str) -> str:

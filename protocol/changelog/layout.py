@@ -52,6 +52,16 @@ def summary_name(number: int) -> str:
     return f"checkpoint-{number:020d}.json"
 
 
+def commit_path(number: int) -> str:
+    """The path of a commit, relative to the log."""
+    return f"{COMMITS}/{commit_name(number)}"
+
+
+def summary_path(number: int) -> str:
+    """The path of a summary, relative to the log."""
+    return f"{COMMITS}/{summary_name(number)}"
+
+
 def compacted_name(first: int, last: int, epoch: int) -> str:
     """The file name of a range of commits that the writer of an epoch has compacted."""
     return f"compacted-{first:020d}-{last:020d}-{epoch}.json"

@@ -194,7 +194,7 @@ def _is_passed(store: Store, number: int) -> bool:
     have made its number and deleted it since, with all that is too old to be kept. Then its commit is no part of the
     log, and only the later ones show it.
     """
-    after = f"{layout.COMMITS}/{layout.commit_name(number)}"
+    after = layout.commit_path(number)
     with writing(store.where(layout.COMMITS)):
         # Commits come before summaries.
         later = next(store.list(layout.COMMITS, after=after), None)

@@ -233,7 +233,7 @@ class LogWriter:
         """Makes sure that the newest commit is the one that this writer made: a folder may be replaced by a copy."""
         if self.store.directory is None:
             return
-        path = f"{layout.COMMITS}/{layout.commit_name(number - 1)}"
+        path = layout.commit_path(number - 1)
         with writing():
             found = self.store.read(path) if self.store.exists(path) else b""
         if sha256(found).hexdigest() == self._previous:

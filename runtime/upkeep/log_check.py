@@ -200,7 +200,7 @@ class LogCheck:
             raise unreadable(self._store.where(folder), error) from None
 
     def _read(self, file: int | Replacement) -> _Read:
-        number, path = (file, _commit_path(file)) if isinstance(file, int) else (file.last, file.path)
+        number, path = (file, layout.commit_path(file)) if isinstance(file, int) else (file.last, file.path)
         where = self._store.where(path)
         try:
             data = self._store.read(path)
@@ -294,14 +294,14 @@ class LogCheck:
         if not stored.generations:  # Version 2 says nothing of them.
             expected = expected.model_copy(update={"generations": {}})
         if stored != expected:
-            where = self._store.where(_summary_path(number))
+            where = self._store.where(layout.summary_path(number))
             yield Damage(ChangeLogError("TM-LOG-002", f"{where} is damaged: the commits come to another summary"))
 
     def _stored(self, number: int) -> Summary | ChangeLogError:
         """A stored summary, or why it cannot be read."""
-        where = self._store.where(_summary_path(number))
+        where = self._store.where(layout.summary_path(number))
         try:
-            return Summary.model_validate_json(self._store.read(_summary_path(number)))
+            return Summary.model_validate_json(self._store.read(layout.summary_path(number)))
         except OSError as error:
             return _told(where, error)
         except ValidationError as error:
@@ -309,7 +309,7 @@ class LogCheck:
 
     def _wrong(self, commit: Commit, what: str) -> Damage:
         one = self._replacement(commit.number)
-        where = self._store.where(_commit_path(commit.number) if one is None else one.path)
+        where = self._store.where(layout.commit_path(commit.number) if one is None else one.path)
         return Damage(ChangeLogError("TM-LOG-002", f"{where} is damaged: {what}"))
 
 
@@ -323,14 +323,6 @@ def _told(where: str, error: OSError) -> ChangeLogError:
 
 def _last(file: int | Replacement) -> int:
     return file if isinstance(file, int) else file.last
-
-
-def _commit_path(number: int) -> str:
-    return f"{layout.COMMITS}/{layout.commit_name(number)}"
-
-
-def _summary_path(number: int) -> str:
-    return f"{layout.COMMITS}/{layout.summary_name(number)}"
 
 
 def _first(error: ValidationError) -> str:

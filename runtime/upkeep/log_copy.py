@@ -53,10 +53,10 @@ def copy_log(log: ChangeLog, to: Store, tell: Callable[[Commit, int], None]) -> 
         seen = log.replacements, log.log_start
         first = max(copied + 1, log.log_start.number)
         if first > copied + 1:
-            _copy(log, to, f"{layout.COMMITS}/{layout.summary_name(first - 1)}")
+            _copy(log, to, layout.summary_path(first - 1))
         if (log.replacements or first > copied + 1) and newest > copied:
             # It says which commits the copy need not have, also while it has only some of the others.
-            path = f"{layout.COMMITS}/{layout.summary_name(newest)}"
+            path = layout.summary_path(newest)
             with writing(to.where(path)):
                 to.replace(path, log.summary(newest).model_dump_json().encode())
         try:
@@ -85,9 +85,9 @@ def _copy_commit(log: ChangeLog, to: Store, commit: Commit, workers: ThreadPoolE
         to.sync([segment.path for segment in commit.segments])
     one = log.replacement_of(commit.number) if isinstance(commit, CompactedCommit) else None
     if one is None:
-        _copy(log, to, f"{layout.COMMITS}/{layout.commit_name(commit.number)}")
+        _copy(log, to, layout.commit_path(commit.number))
     if one is not None or commit.number % layout.SUMMARY_EVERY == 0:
-        _copy(log, to, f"{layout.COMMITS}/{layout.summary_name(commit.number)}")
+        _copy(log, to, layout.summary_path(commit.number))
     if one is not None:
         _copy(log, to, one.path)
     return sum(sizes)

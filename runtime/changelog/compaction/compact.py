@@ -41,7 +41,7 @@ def compact(
         with writing():
             log.store.sync(writing_segments.made)
         go_on()
-        summary = f"{layout.COMMITS}/{layout.summary_name(compacted.number)}"
+        summary = layout.summary_path(compacted.number)
         with suppress(FileExistsError), writing(log.store.where(summary)):
             log.store.create(summary, run.after.model_dump_json().encode())
         data = compacted.model_dump_json().encode()

@@ -94,7 +94,7 @@ def next_start(log: ChangeLog, retain: Retain, needed: int, now: datetime, sizes
 def _last_numbers(log: ChangeLog, newest: int) -> list[int]:
     """The commits up to one after which the log can begin later than it does, in order."""
     found = []
-    for path in listed_commits(log.store, after=f"{layout.COMMITS}/{layout.summary_name(log.log_start.number)}"):
+    for path in listed_commits(log.store, after=layout.summary_path(log.log_start.number)):
         number = layout.summary_number(path.rpartition("/")[2])
         if number is None:
             break  # Compacted commits come after summaries.
