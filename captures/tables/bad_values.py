@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal, NamedTuple
 
 import orjson
-from pydantic import BeforeValidator
 
 from tidemark.captures.contract.errors import UnfitValues
 from tidemark.captures.tables.suggested_entries import in_yaml
@@ -20,25 +19,17 @@ from tidemark.protocol.envelope import MAX_LINE_BYTES
 from tidemark.protocol.environment import RUNTIME, is_on
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.text.nesting import VALUE_NESTING, nested_deeper
+from tidemark.protocol.text.null_name import NULL_IS_A_NAME
 
 Policy = Literal["stop", "text", "clamp", "null", "quarantine"]
 """``stop``: the table is set aside. ``text``: the column is text everywhere. ``clamp``: the nearest date or timestamp
 that fits. ``null``: NULL. ``quarantine``: the event is marked, and the runtime keeps it apart."""
 
 
-def _spelt_out(value: object) -> object:
-    """In YAML and JSON the policy's name ``null`` is a null, unless it is quoted."""
-    if isinstance(value, dict):
-        return {name: _spelt_out(part) for name, part in value.items()}
-    return "null" if value is None else value
-
-
-_NULL_IS_A_NAME = BeforeValidator(_spelt_out)
-
-EndpointPolicy = Annotated[Policy, _NULL_IS_A_NAME]
+EndpointPolicy = Annotated[Policy, NULL_IS_A_NAME]
 """The policy of all tables."""
 
-ResourcePolicy = Annotated[Policy | dict[str, Policy] | None, _NULL_IS_A_NAME]
+ResourcePolicy = Annotated[Policy | dict[str, Policy] | None, NULL_IS_A_NAME]
 """The policy of one table, or of some of its columns; None, which only an absent entry gives, for the endpoint's."""
 
 ROW_LIMIT = MAX_LINE_BYTES - 64 * 1024

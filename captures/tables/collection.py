@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from tidemark.protocol.errors import ConnectorError
 from tidemark.protocol.messages import COMPLETE, KEY_COLUMNS, Binding, DiscoveredBinding, JsonObject
+from tidemark.protocol.text.pointers import pointer
 
 _DELETED: JsonObject = {
     "required": ["_meta"],
@@ -69,11 +70,6 @@ def open_schema(closed_schema: JsonObject, key_columns: Sequence[str] = ()) -> J
     opened["then"] = {"reduce": {"strategy": "merge", "delete": True}}
     opened["else"] = {"reduce": {"strategy": "merge"}}
     return opened
-
-
-def pointer(name: str) -> str:
-    """The JSON pointer (RFC 6901) to a member of the document."""
-    return "/" + name.replace("~", "~0").replace("/", "~1")
 
 
 def check_keys(bindings: Iterable[Binding], fallback: Sequence[str]) -> None:

@@ -26,6 +26,7 @@ from tidemark.protocol.capture_file.verify_entry import VerifyEntry
 from tidemark.protocol.store import Store
 from tidemark.protocol.store.opening import RETRIED, is_url, opened
 from tidemark.protocol.store.settings import StoreSettings
+from tidemark.protocol.text.null_name import NULL_IS_A_NAME
 from tidemark.protocol.text.sizes import Bytes
 
 
@@ -57,13 +58,6 @@ ANSWER_SECONDS = 600.0
 
 def _table(value: object) -> object:
     return {"table": value} if isinstance(value, str) else value
-
-
-def _spelt_out(value: object) -> object:
-    """In YAML the policy's name ``null`` is a null, unless it is quoted."""
-    if isinstance(value, dict):
-        return {name: _spelt_out(part) for name, part in value.items()}
-    return "null" if value is None else value
 
 
 class LimitsEntry(BaseModel):
@@ -140,7 +134,7 @@ class TableEntry(BaseModel):
     exclude: list[str] = []
     hash: list[str] = []
     key: list[str] = []
-    on_bad_value: Annotated[str | dict[str, str] | None, BeforeValidator(_spelt_out)] = None
+    on_bad_value: Annotated[str | dict[str, str] | None, NULL_IS_A_NAME] = None
     text: list[str] = []
     backfill: Annotated[int, Field(ge=0)] = 0
 

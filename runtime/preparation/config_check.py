@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tidemark.protocol.text.nearest_names import near
+from tidemark.protocol.text.pointers import member
 
 Place = tuple[str | int, ...]
 
@@ -143,5 +144,5 @@ def _referred(root: dict[str, Any], reference: str) -> dict[str, Any]:
     """The target of a reference within the schema; empty for any other reference."""
     found: Any = root
     for part in reference.removeprefix("#/").split("/"):
-        found = found.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(found, dict) else None
+        found = found.get(member(part)) if isinstance(found, dict) else None
     return found if reference.startswith("#/") and isinstance(found, dict) else {}

@@ -22,6 +22,7 @@ from tidemark.protocol.messages import (
     SpecResponse,
 )
 from tidemark.protocol.text.nearest_names import near
+from tidemark.protocol.text.pointers import column_of, pointer
 from tidemark.runtime.preparation.table_options import taken_options
 
 
@@ -166,7 +167,7 @@ def resource_path(spec: SpecResponse, binding: DiscoveredBinding) -> list[str]:
     """The path that identifies a table: as given, or by the connector's pointers into its resource configuration."""
     if binding.resource_path:
         return binding.resource_path
-    parts = [binding.resource_config.get(column_of(pointer) or "") for pointer in spec.resource_path_pointers]
+    parts = [binding.resource_config.get(column_of(place) or "") for place in spec.resource_path_pointers]
     present = [str(part) for part in parts if part is not None]
     return present or binding.recommended_name.split("/")
 
@@ -185,16 +186,6 @@ def state_key(path: Sequence[str], backfill: int = 0) -> str:
     return f"{encoded}.v{backfill}" if backfill else encoded
 
 
-def column_of(pointer: str) -> str | None:
-    """The column that a JSON pointer names (RFC 6901); None for a pointer to another place."""
-    root, _, name = pointer.partition("/")
-    return None if root or not name or "/" in name else name.replace("~1", "/").replace("~0", "~")
-
-
-def _pointer(name: str) -> str:
-    return "/" + name.replace("~", "~0").replace("/", "~1")
-
-
 def _matches(pattern: str, name: str) -> bool:
     return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), name, re.DOTALL) is not None
 
@@ -202,7 +193,7 @@ def _matches(pattern: str, name: str) -> bool:
 def _selected(
     spec: SpecResponse, name: str, found: DiscoveredBinding, entry: TableEntry, warnings: list[str], *, known: bool
 ) -> SelectedTable:
-    key = [_pointer(column) for column in entry.key] or found.key
+    key = [pointer(column) for column in entry.key] or found.key
     try:
         _check_columns(name, found, entry, key)
     except UsageError as mistake:
@@ -232,7 +223,7 @@ def _selected(
 
 
 def _key_columns(found: DiscoveredBinding, key: Sequence[str]) -> tuple[str, ...]:
-    columns = [column_of(pointer) for pointer in key]
+    columns = [column_of(place) for place in key]
     if all(columns):
         return tuple(column for column in columns if column is not None)
     # A key inside _meta is no column of the table. The table may still have key columns that no collection can have.
@@ -244,11 +235,11 @@ def _projections(schema: dict[str, Any], key: Sequence[str]) -> list[Projection]
     """A projection for each part of the key, in the order of their names, as Flow's connectors require."""
     properties = schema.get("properties")
     made = []
-    for pointer in sorted(set(key)):
-        part = properties.get(column_of(pointer)) if isinstance(properties, dict) else None
+    for place in sorted(set(key)):
+        part = properties.get(column_of(place)) if isinstance(properties, dict) else None
         types = part.get("type", []) if isinstance(part, dict) else []
         inference = Inference(types=[types] if isinstance(types, str) else types)
-        made.append(Projection(ptr=pointer, field=pointer[1:], is_primary_key=True, inference=inference))
+        made.append(Projection(ptr=place, field=place[1:], is_primary_key=True, inference=inference))
     return made
 
 
@@ -268,7 +259,7 @@ def _check_columns(name: str, found: DiscoveredBinding, entry: TableEntry, key: 
             for column in given:
                 if column not in columns:
                     problems.append(f"{option}: there is no column {column}{near(column, list(columns))}")
-    excluded = [column for column in entry.exclude if _pointer(column) in key]
+    excluded = [column for column in entry.exclude if pointer(column) in key]
     if excluded:
         problems.append(f"exclude: {', '.join(excluded)} is part of the key")
     if problems:

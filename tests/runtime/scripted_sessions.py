@@ -12,13 +12,14 @@ from tidemark.protocol.capture_file import CommitEntry
 from tidemark.protocol.changelog import Commit
 from tidemark.protocol.log_lines import LogLine
 from tidemark.protocol.messages import Binding, CaptureSpec, Collection, Open
+from tidemark.protocol.text.pointers import column_of
 from tidemark.runtime.changelog.writer import LogWriter
 from tidemark.runtime.connector.conversation import Conversation
 from tidemark.runtime.connector.process import ProcessConnector
 from tidemark.runtime.connector.secrets import Redactor
 from tidemark.runtime.connector.watchdog import Watchdog
 from tidemark.runtime.preparation.prepared_capture import PreparedCapture
-from tidemark.runtime.preparation.selection import SelectedTable, column_of
+from tidemark.runtime.preparation.selection import SelectedTable
 from tidemark.runtime.sessions.interruption import Interruption
 from tidemark.runtime.sessions.session import Session
 from tidemark.runtime.steering.orders import Orders

@@ -13,6 +13,7 @@ from urllib.parse import unquote
 
 from tidemark.protocol.changelog.models import DOCUMENT_COLUMN, Column, TableSchema
 from tidemark.protocol.messages import COLUMN_FILL, COLUMN_ID
+from tidemark.protocol.text.pointers import member
 
 logger = logging.getLogger(__name__)
 
@@ -135,7 +136,7 @@ def _target(reference: Any, root: Schema) -> Any:
         return next((d for d in definitions if isinstance(d, dict) and d.get("$anchor") == fragment), None)
     target: Any = root
     for step in fragment.split("/")[1:]:
-        target = target.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(target, dict) else None
+        target = target.get(member(step)) if isinstance(target, dict) else None
     return target
 
 

@@ -9,9 +9,10 @@ from msgspec.structs import replace
 
 from tidemark.captures.postgres.server.positions import next_place
 from tidemark.captures.rows.captured_line import Emissions
-from tidemark.captures.tables.collection import check_keys, check_state_keys, discovered, open_schema, pointer
+from tidemark.captures.tables.collection import check_keys, check_state_keys, discovered, open_schema
 from tidemark.protocol.errors import ConnectorError
 from tidemark.protocol.messages import Binding, Collection, DiscoveredBinding
+from tidemark.protocol.text.pointers import pointer
 
 FALLBACK = ["/_meta/source/loc/0", "/_meta/source/loc/1"]
 

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from tidemark.protocol.capture_file import TableEntry
 from tidemark.protocol.errors import UsageError
 from tidemark.protocol.messages import DiscoveredBinding, SpecResponse
-from tidemark.runtime.preparation.selection import column_of, select, state_key
+from tidemark.protocol.text.pointers import column_of
+from tidemark.runtime.preparation.selection import select, state_key
 
 OPTIONS: dict[str, Any] = {
     name: {} for name in ("schema", "table", "exclude", "hash", "key", "where", "priority", "scan")
