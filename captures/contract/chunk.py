@@ -63,6 +63,23 @@ class Chunk:
     bad: Counter[str] = field(default_factory=Counter)
     apart: list[Key] = field(default_factory=list)
 
+    def take_scan(self, rows: ReadRows, limit: int, *, whole: bool, conditional: bool, bound: Key | None) -> None:
+        """Adds the rows of a scan in key order, and where the scan is after them.
+
+        Args:
+            limit: The most rows that were to be found or, under a condition, examined.
+            whole: No row is missing of those that were to be found.
+            conditional: Only rows that meet a condition were.
+            bound: The key of the last row that was to be examined; None if fewer than ``limit`` were left, or without
+                a condition.
+        """
+        self.rows = rows
+        self.scanned = limit if whole and bound is not None else len(rows)
+        if bound is None:
+            self.end = whole and (conditional or len(rows) < limit)
+        elif whole:
+            self.cursor = bound
+
 
 class ChunkReader(Protocol):
     """Reads chunks on its own connection. Used by one thread, which is not the log's."""

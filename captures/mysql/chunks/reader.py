@@ -234,23 +234,14 @@ class SelectChunkReader:
         plan, limit = chunk.request.plan, self._limit(chunk.request)
         cursor, until, where = plan.cursor, plan.until, plan.where
         conditional = bool(target.where or where)
-        bound = None
-        if conditional:
-            # Rows that meet the condition may be rare: the rows that are examined limit the chunk, not those that are
-            # found.
-            bound = self._bound(target, cursor, until, limit)
-            query = target.scan(cursor, until if bound is None else bound, where, None)
-        else:
-            query = target.scan(cursor, until, where, limit)
+        # Rows that meet the condition may be rare: what is examined limits the chunk, not what is found.
+        bound = self._bound(target, cursor, until, limit) if conditional else None
+        query = target.scan(cursor, until if bound is None else bound, where, None if conditional else limit)
         whole = self._select(query, found)
-        rows = chunk.rows = found.rows()
+        rows = found.rows()
         if len(rows):
             self._row_bytes[chunk.request.binding] = rows.size / len(rows)
-        chunk.scanned = limit if whole and bound is not None else len(rows)
-        if bound is None:
-            chunk.end = whole and (conditional or len(rows) < limit)
-        elif whole:
-            chunk.cursor = bound
+        chunk.take_scan(rows, limit, whole=whole, conditional=conditional, bound=bound)
 
     def _bound(self, target: ScanTarget, cursor: Key | None, until: Key | None, rows: int) -> Key | None:
         found = _DecodedRows(compile_chunk_decoder(target.key, target.key_names, table=target.name))

@@ -171,21 +171,12 @@ class CopyChunkReader:
         plan, limit = chunk.request.plan, chunk.request.limit
         cursor, until, where = plan.cursor, plan.until, plan.where
         conditional = bool(table.where or where)
-        bound = None
-        if conditional:
-            # Rows that meet the condition may be rare: the chunk ends with what it looks at, not with what it finds.
-            bound = self._key(table.bound(cursor, until, where, limit), table)
-            query = table.scan(cursor, until if bound is None else bound, where, None)
-        else:
-            query = table.scan(cursor, until, where, limit)
+        # Rows that meet the condition may be rare: the chunk ends with what it looks at, not with what it finds.
+        bound = self._key(table.bound(cursor, until, where, limit), table) if conditional else None
+        query = table.scan(cursor, until if bound is None else bound, where, None if conditional else limit)
         found = DecodedRows(self._decoder(table), len(chunk.rereads))
         whole = self._rows.copy(self._text(query), found.take, table.name)
-        rows = chunk.rows = found.rows()
-        chunk.scanned = limit if whole and bound is not None else len(rows)
-        if bound is None:
-            chunk.end = whole and (conditional or len(rows) < limit)
-        elif whole:
-            chunk.cursor = bound
+        chunk.take_scan(found.rows(), limit, whole=whole, conditional=conditional, bound=bound)
 
     def _scan_pages(self, chunk: Chunk, table: ScanTarget) -> None:
         plan, limit = chunk.request.plan, chunk.request.limit
