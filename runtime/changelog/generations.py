@@ -1,11 +1,20 @@
-"""The generation that a collection's next events belong to, while a session writes them."""
+"""The generation that a collection's next events belong to, while a session writes them, and what fills its columns."""
 
 from __future__ import annotations
+
+from array import array
+from collections.abc import Collection
+
+import orjson
 
 from tidemark.protocol.changelog import Generation, KnownGeneration, Segment, Summary, TableSchema
 from tidemark.protocol.changelog.columns.column_identity import BY_NAME, identities
 from tidemark.protocol.changelog.columns.evolution import departure
 from tidemark.protocol.messages import Json
+from tidemark.runtime.changelog.documents.decoder import RowDecoder
+from tidemark.runtime.changelog.events import json_value, python_values
+
+_BEFORE_ANY_EVENT = array("q", [-1])
 
 
 class CollectionGenerations:
@@ -115,3 +124,32 @@ def emptied(generation: Generation, segment: Segment) -> Generation | None:
     if segment.truncated_at < generation.begin + (generation.number > 1):
         return None
     return generation.model_copy(update={"whole": segment.truncated_at + 1})
+
+
+def with_stated_fills(schema: TableSchema, text: Collection[str]) -> TableSchema:
+    """A schema whose fills are as the columns hold them.
+
+    Args:
+        schema: With fills as the connector sent them.
+        text: Columns that are stored as text whatever their type, as the source calls them.
+
+    Raises:
+        ChangeLogError: ``TM-LOG-010`` a column cannot hold its fill.
+    """
+    filled = [column for column in schema.columns if column.fill is not None]
+    if not filled:
+        return schema
+    decoder = RowDecoder(schema.model_copy(update={"columns": filled, "key": []}), frozenset(text))
+    document = orjson.dumps({"_meta": {"op": "c"}, **{column.in_source: column.fill for column in filled}})
+    (row,) = decoder.cast([decoder.gather([document], _BEFORE_ANY_EVENT)]).to_batches()
+    fills = {name: json_value(python_values(row.column(name))[0], raw=False) for name in row.schema.names}
+    return schema.model_copy(
+        update={"columns": [column.model_copy(update={"fill": fills.get(column.name)}) for column in schema.columns]}
+    )
+
+
+def without_fills(schema: TableSchema) -> TableSchema:
+    """A schema that says nothing of older rows."""
+    return schema.model_copy(
+        update={"columns": [column.model_copy(update={"fill": None}) for column in schema.columns]}
+    )

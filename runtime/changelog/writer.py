@@ -34,8 +34,7 @@ from tidemark.runtime.changelog.claim import Claim, claimed, write_commit
 from tidemark.runtime.changelog.documents.bound_collection import BoundCollection
 from tidemark.runtime.changelog.documents.column_names import ColumnNames
 from tidemark.runtime.changelog.files.failures import disappeared, writing
-from tidemark.runtime.changelog.fills import with_stated_fills, without_fills
-from tidemark.runtime.changelog.generations import CollectionGenerations, emptied
+from tidemark.runtime.changelog.generations import CollectionGenerations, emptied, with_stated_fills, without_fills
 from tidemark.runtime.changelog.segments.threads import SegmentThreads
 
 logger = logging.getLogger(__name__)

@@ -8,8 +8,7 @@ from tests.runtime.changelog.generations.mutants import Mutant
 from tidemark.protocol.changelog import summaries
 from tidemark.protocol.changelog.columns import column_identity, evolution
 from tidemark.protocol.changelog.models import TableSchema
-from tidemark.runtime.changelog import fills
-from tidemark.runtime.changelog.generations import CollectionGenerations
+from tidemark.runtime.changelog.generations import CollectionGenerations, with_stated_fills
 from tidemark.runtime.changelog.writer import LogWriter
 from tidemark.runtime.sessions.bound_table import BoundTable
 
@@ -107,7 +106,7 @@ _OF_FILLS = (
     ),
     Mutant(
         "constants are not stated",
-        fills.with_stated_fills,
+        with_stated_fills,
         "fills.get(column.name)",
         "None",
     ),
