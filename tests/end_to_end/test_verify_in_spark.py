@@ -114,7 +114,7 @@ def check(found: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.drawn(3, of="a cluster of Spark's")
+@pytest.mark.drawn(2, of="a cluster of Spark's")
 def test_executors_read_and_digest_the_rows(verified: Verified, spark_cluster: SparkCluster, tmp_path: Path) -> None:
     verified.damage()
     events = tmp_path / "events"

@@ -185,7 +185,7 @@ def test_an_editable_install_has_the_same_names() -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.drawn(3, of="a cluster of Spark's")
+@pytest.mark.drawn(2, of="a cluster of Spark's")
 def test_tables_are_kept_on_a_cluster_whose_executors_get_a_zip(
     built: Built, whole: Environment, spark_cluster: SparkCluster, log: Path, tmp_path: Path
 ) -> None:

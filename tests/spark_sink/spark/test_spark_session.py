@@ -41,7 +41,7 @@ def test_spark_submit_says_the_master_and_the_settings_unless_the_job_was_told_o
 
 
 @pytest.mark.slow
-@pytest.mark.drawn(4, of="a JVM of its own")
+@pytest.mark.drawn(3, of="a JVM of its own")
 def test_without_spark_submit_the_files_and_the_environment_of_spark_are_heard(tmp_path: Path) -> None:
     (tmp_path / "spark-defaults.conf").write_text(f"{PARTITIONS} 5\nspark.driver.memory 700m\n")
     defaults, own, active, conflicting, again = answers(
