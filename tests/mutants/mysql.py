@@ -174,7 +174,7 @@ MYSQL = (
     # Scans.
     Mutant(
         "a full chunk is taken for the last one",
-        "captures/mysql/chunks/reader.py",
+        "captures/contract/chunk.py",
         ("(conditional or len(rows) < limit)", "(conditional or len(rows) <= limit)"),
         (f"{_MYSQL}/chunks/test_reader.py::test_a_scan_ends_when_fewer_rows_come_than_were_asked_for",),
         of="a range is finished with the one before it",

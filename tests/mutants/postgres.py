@@ -257,7 +257,7 @@ POSTGRES = (
     ),
     Mutant(
         "a full chunk is taken for the last one",
-        "captures/postgres/chunks/reader.py",
+        "captures/contract/chunk.py",
         ("(conditional or len(rows) < limit)", "(conditional or len(rows) <= limit)"),
         (f"{_CONFORMANCE}/test_backfill.py::test_a_backfill_and_the_log_after_it[postgres]",),
         of="a range is finished with the one before it",
