@@ -82,7 +82,7 @@ def test_others_read_an_exported_log_as_the_page_says(log: Path, monkeypatch: py
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.drawn(3, of="a JVM of its own")
+@pytest.mark.drawn(4, of="a JVM of its own")
 def test_read_changes_counts_and_shows_events(log: Path, tmp_path: Path) -> None:
     ended = subprocess.run(
         [sys.executable, ROOT / "examples" / "read_changes.py", "shop.log", "public.orders"],

@@ -162,7 +162,7 @@ def test_of_a_log_that_will_fill_its_disk(database: Database, tmp_path: Path, mo
 
 
 @SHARED
-@pytest.mark.drawn(3, of="a JVM of its own")
+@pytest.mark.drawn(4, of="a JVM of its own")
 def test_of_tables_in_spark(database: Database, tmp_path: Path) -> None:
     create_tables(database, 20)
     capture = Capture(

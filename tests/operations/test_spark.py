@@ -20,7 +20,7 @@ from tidemark.demo.processes import Command
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 
-@pytest.mark.drawn(3, of="a JVM of its own")
+@pytest.mark.drawn(4, of="a JVM of its own")
 def test_tables_that_are_kept_and_then_not(database: Database, tmp_path: Path) -> None:
     create_tables(database, 20)
     capture = Capture(tmp_path, database, slot_of(database), tables=["public.accounts", "public.entries"])
@@ -43,7 +43,7 @@ def test_tables_that_are_kept_and_then_not(database: Database, tmp_path: Path) -
 
 
 @SHARED
-@pytest.mark.drawn(3, of="a JVM of its own")
+@pytest.mark.drawn(4, of="a JVM of its own")
 def test_a_job_that_follows_the_log_serves_its_metrics(database: Database, tmp_path: Path) -> None:
     create_tables(database, 20)
     with socket.socket() as free:

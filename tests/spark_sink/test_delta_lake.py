@@ -17,13 +17,12 @@ PYSPARK = ROOT / ".venv/delta"
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-_HISTORIES = "merged_tables"
-_DELETION_VECTORS = "deletion_vectors or new_rows or come_to_nothing"
+_PARTS = ["merged_tables", "deletion_vectors", "new_rows or come_to_nothing", "restored or one_version"]
 
 
 # A merge of a few rows is a second of a processor.
 @pytest.mark.drawn(1)
-@pytest.mark.parametrize("which", [_HISTORIES, _DELETION_VECTORS, f"not ({_HISTORIES} or {_DELETION_VECTORS})"])
+@pytest.mark.parametrize("which", [*_PARTS, f"not ({' or '.join(_PARTS)})"])
 def test_tables_are_kept_by_the_merge_of_delta_lake_for_spark(which: str, tmp_path: Path) -> None:
     if not (PYSPARK / ".installed").exists():
         pytest.skip(lacks("there is no PySpark that Delta Lake for Spark comes for", "make delta"))
