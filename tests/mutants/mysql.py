@@ -173,13 +173,6 @@ MYSQL = (
     ),
     # Scans.
     Mutant(
-        "a full chunk is taken for the last one",
-        "captures/contract/chunk.py",
-        ("(conditional or len(rows) < limit)", "(conditional or len(rows) <= limit)"),
-        (f"{_MYSQL}/chunks/test_reader.py::test_a_scan_ends_when_fewer_rows_come_than_were_asked_for",),
-        of="a range is finished with the one before it",
-    ),
-    Mutant(
         "a scan in one snapshot goes on in another one",
         "captures/mysql/chunks/snapshot_scans.py",
         ("if self._fence is None or self._given != _given(request.plan.cursor):", "if self._fence is None:"),
