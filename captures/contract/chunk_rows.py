@@ -5,12 +5,12 @@ Rows are ready to be written as captured lines (``Rows``), or as a batch of colu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from struct import calcsize
-from typing import Literal, Protocol, overload
+from typing import Literal, Protocol, Self, TypeAlias, overload
 
 from tidemark.backfill.keys import Key
 from tidemark.protocol.batches import Meta, Part, batch_line
@@ -24,6 +24,9 @@ TAIL_MARK = b"\x00"
 
 PIECE_BYTES = 1024 * 1024
 """Bytes of a piece, approximately. A piece is copied once, and written at once."""
+
+PassOn: TypeAlias = Callable[[bytes], None]
+"""Takes a piece of a chunk's rows while its later rows are still read."""
 
 
 class JoinedRows(Sequence[bytes]):
@@ -219,19 +222,26 @@ class ColumnRows:
     """Rows that are written as one batch of columns: see ``ReadRows`` and ``tidemark.protocol.batches``.
 
     Attributes:
-        stream: An Arrow IPC stream with a row for each of ``keys``.
+        pieces: An Arrow IPC stream with a row for each of ``keys``.
+        passed: So many pieces of it come before these, and were passed on: see ``behind``.
     """
 
     keys: Sequence[Key]
-    stream: bytes
+    pieces: Sequence[bytes]
+    passed: int = 0
 
     def __len__(self) -> int:
         return len(self.keys)
 
     @property
     def size(self) -> int:
-        """Bytes in the stream."""
-        return len(self.stream)
+        """Bytes in the pieces."""
+        return sum(map(len, self.pieces))
+
+    def behind(self, taken: Sequence[bytes]) -> Self:
+        """The rows with all of their pieces; the last ones of ``taken`` are those that were passed on."""
+        pieces = [*taken[len(taken) - self.passed :], *self.pieces]
+        return replace(self, pieces=pieces, passed=0)
 
     def messages(self, head: ChunkHead, keep: Sequence[slice] | None = None) -> Iterator[bytes]:
         """See ``ReadRows``: the line of the batch, then its stream; nothing if no row is wanted."""
@@ -242,7 +252,7 @@ class ColumnRows:
         yield batch_line(
             [Part(head.binding, head.kind, len(self), self.size, meta, skip)], events=len(self) - len(skip)
         )
-        yield self.stream
+        yield from self.pieces
 
 
 def left_out(keep: Sequence[slice], count: int) -> tuple[int, ...]:

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import IO, Any, NoReturn, Protocol
 
 from tidemark.captures.contract.chunk import Chunk, ChunkRequest
+from tidemark.captures.contract.chunk_rows import ColumnRows, PassOn
 from tidemark.captures.readers.fork_server import ForkServer, serve
 from tidemark.captures.readers.memory import bound_freed_memory
 from tidemark.protocol.errors import ConnectorError, TidemarkError
@@ -39,8 +40,11 @@ END_SECONDS = 5.0
 class TableReader(Protocol):
     """Reads chunks in a process of its own."""
 
-    def read(self, request: ChunkRequest, table: Any) -> Chunk:
-        """Reads a chunk. See ``ChunkReader.read``; ``table`` is what the reader must know of the table."""
+    def read(self, request: ChunkRequest, table: Any, pass_on: PassOn | None = None) -> Chunk:
+        """Reads a chunk. See ``ChunkReader.read``; ``table`` is what the reader must know of the table.
+
+        With ``pass_on``, pieces of ``ColumnRows`` may be passed on before the chunk is there.
+        """
 
     def read_together(self, requests: Sequence[ChunkRequest], tables: Sequence[Any]) -> Sequence[Chunk | None]:
         """Reads chunks together. See ``ChunkReader.read_together``; ``tables`` is parallel to ``requests``."""
@@ -89,7 +93,10 @@ class ReaderProcess:
 
     def read(self, request: ChunkRequest) -> Chunk:
         """See ``tidemark.captures.contract.chunk.ChunkReader``; raises ``TM-CAP-005`` besides."""
-        chunk: Chunk = self._asked((request, self._table(request.binding)))
+        passed: list[bytes] = []
+        chunk: Chunk = self._asked((request, self._table(request.binding)), passed)
+        if isinstance(chunk.rows, ColumnRows):
+            chunk.rows = chunk.rows.behind(passed)
         chunk.request = request  # The engine compares requests by identity.
         return chunk
 
@@ -134,10 +141,13 @@ class ReaderProcess:
             self._requests.write(data)
             self._requests.flush()
 
-    def _asked(self, message: object) -> Any:
+    def _asked(self, message: object, passed: list[bytes] | None = None) -> Any:
+        """The answer to a message. Pieces that come before it are added to ``passed``."""
         try:
             self._send(message)
-            answer = pickle.load(self._answers)
+            while isinstance(answer := pickle.load(self._answers), bytes):
+                assert passed is not None
+                passed.append(answer)
         except (BrokenPipeError, EOFError, pickle.UnpicklingError):
             raise self._ended() from None
         if isinstance(answer, TidemarkError):
@@ -206,7 +216,7 @@ class _Worker:
     def _read(self, request: ChunkRequest | Sequence[ChunkRequest], table: Any) -> Chunk | Sequence[Chunk | None]:
         assert self._reader is not None
         if isinstance(request, ChunkRequest):
-            return self._reader.read(request, table)
+            return self._reader.read(request, table, self._write)
         return self._reader.read_together(request, table)
 
     def _answer(self, call: Callable[..., object], *arguments: object) -> None:
@@ -217,6 +227,9 @@ class _Worker:
         except Exception as error:  # noqa: BLE001 - the process's outermost edge: the parent reports it
             what = f"unexpected {type(error).__name__} in a reader process at {place(error)}"
             answer = ConnectorError("TM-CAP-002", what)
+        self._write(answer)
+
+    def _write(self, answer: object) -> None:
         try:
             pickle.dump(answer, self._answers, protocol=5)  # Large pieces go to the pipe uncopied.
             self._answers.flush()

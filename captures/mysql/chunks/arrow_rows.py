@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -14,20 +13,17 @@ from typing import Any, Self, TypeAlias
 from nanoarrow import binary, string
 from nanoarrow.c_array import CArray, c_array_from_buffers
 from nanoarrow.c_schema import CSchema, c_schema
-from nanoarrow.ipc import StreamWriter
 from nanoarrow.schema import struct as struct_of
 
-from tidemark.captures.contract.chunk_rows import KEY_MARK, ColumnRows, JoinedRows, ReadRows, Rows
+from tidemark.captures.contract.chunk_rows import KEY_MARK, ColumnRows, JoinedRows, PassOn, ReadRows, Rows
 from tidemark.captures.mysql.chunks.scan_target import ScanTarget
 from tidemark.captures.mysql.rows.chunk_decoder import EXTRA_KEYS, MISFITS, NULL, SHORT, text_length
 from tidemark.captures.mysql.values.arrow_forms import ArrowForm, arrow_form, arrow_plain, key_part
 from tidemark.captures.mysql.values.json_values import Convert
 from tidemark.captures.mysql.values.types import KeyForm, form, key_form
+from tidemark.captures.rows.column_stream import BATCH_BYTES, ColumnStream
 from tidemark.captures.rows.source_literals import generated
 from tidemark.captures.tables.read_as_columns import LARGE_ROW, LargeRow, Unusual
-
-BATCH_BYTES = 1024 * 1024
-"""Bytes of a record batch, approximately."""
 
 _STRING, _BINARY = c_schema(string()), c_schema(binary())
 
@@ -89,21 +85,20 @@ class Selection:
             c_schema(struct_of([_BINARY if forms[place].binary else _STRING for place in places])),
         )
 
-    def gathered(self) -> ArrowRows:
+    def gathered(self, pass_on: PassOn | None) -> ArrowRows:
         """Takes the rows of a chunk."""
-        return ArrowRows(self)
+        return ArrowRows(self, pass_on)
 
 
 class ArrowRows:
-    """Gathers the rows of a chunk, blocks of them at a time."""
+    """Gathers the rows of a chunk, blocks of them at a time. See ``ColumnStream`` for ``pass_on``."""
 
-    def __init__(self, selection: Selection) -> None:
+    def __init__(self, selection: Selection, pass_on: PassOn | None) -> None:
         self._selection = selection
         self._waiting: list[bytes] = []
         self._waiting_bytes = 0
         self._keys = JoinedRows(KEY_MARK)
-        self._stream = io.BytesIO()
-        self._writer = StreamWriter.from_writable(self._stream)
+        self._stream = ColumnStream(pass_on)
 
     def __len__(self) -> int:
         return len(self._keys) + len(self._waiting)
@@ -111,7 +106,7 @@ class ArrowRows:
     @property
     def size(self) -> int:
         """Bytes of the rows so far, approximately."""
-        return self._stream.tell() + self._waiting_bytes
+        return self._stream.size + self._waiting_bytes
 
     def take(self, block: Sequence[bytes]) -> None:
         """Takes payloads of row packets. Raises Unusual; then all of the chunk's rows are to be read as documents."""
@@ -129,8 +124,7 @@ class ArrowRows:
             return Rows()
         if self._waiting:
             self._write()
-        self._writer.close()
-        return ColumnRows(self._keys, self._stream.getvalue())
+        return ColumnRows(self._keys, self._stream.end(), self._stream.passed)
 
     def _write(self) -> None:
         """Writes what is waiting as a record batch."""
@@ -149,7 +143,7 @@ class ArrowRows:
         self._keys.add_joined(keys, count)
         children = [made[place] for place in selection.places]
         batch = c_array_from_buffers(selection.schema, count, [None], children=children, validation_level="none")
-        self._writer.write_array(batch)
+        self._stream.write(batch)
 
     def _key_texts(self, present: Sequence[Present], count: int) -> bytes:
         parts = []

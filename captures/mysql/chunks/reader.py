@@ -15,7 +15,7 @@ import pymysql
 from tidemark.backfill.chunk_size import CHUNK_BYTES
 from tidemark.backfill.keys import Key
 from tidemark.captures.contract.chunk import Chunk, ChunkRequest
-from tidemark.captures.contract.chunk_rows import ChunkRows, ReadRows
+from tidemark.captures.contract.chunk_rows import ChunkRows, PassOn, ReadRows
 from tidemark.captures.contract.errors import TableAltered
 from tidemark.captures.mysql.chunks.fence import NothingCertain, ServerFence, fence_taker
 from tidemark.captures.mysql.chunks.scan_target import ScanTarget
@@ -109,13 +109,13 @@ class SelectChunkReader:
         self._cancelled = False
         self._connect()
 
-    def read(self, request: ChunkRequest, target: ScanTarget) -> Chunk:
+    def read(self, request: ChunkRequest, target: ScanTarget, pass_on: PassOn | None = None) -> Chunk:
         """Reads a chunk of ``target``; see ``tidemark.captures.contract.chunk.ChunkReader``."""
         if self._columns and is_by_key(request, key=bool(target.key), where=target.where):
             selection = self._selection(target)
             if selection is not None:
                 try:
-                    return self._read(request, selection.target, lambda _: selection.gathered())
+                    return self._read(request, selection.target, lambda _: selection.gathered(pass_on))
                 except Unusual as why:
                     logger.debug("a chunk of %s is read as documents: %s", target.name, why)
                     self._session.close()  # The rest of the rows is on its way.

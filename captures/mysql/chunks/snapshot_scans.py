@@ -22,7 +22,7 @@ from tidemark.backfill.keys import Key
 from tidemark.backfill.range_scan import ChunkPlan
 from tidemark.captures.contract.capabilities import Begun
 from tidemark.captures.contract.chunk import Chunk, ChunkRequest
-from tidemark.captures.contract.chunk_rows import ChunkRows
+from tidemark.captures.contract.chunk_rows import ChunkRows, PassOn
 from tidemark.captures.mysql.chunks.fence import GtidFence, NothingCertain, ServerFence, fence_taker
 from tidemark.captures.mysql.chunks.reader import check_shape
 from tidemark.captures.mysql.chunks.scan_target import ScanTarget
@@ -193,7 +193,7 @@ class SnapshotScan(TableReader):
         self._given = 0
         self._bad: BadCounts = Counter()
 
-    def read(self, request: ChunkRequest, target: ScanTarget) -> Chunk:
+    def read(self, request: ChunkRequest, target: ScanTarget, pass_on: PassOn | None = None) -> Chunk:
         started = time.monotonic()
         try:
             if not request.plan.scan:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -10,13 +9,13 @@ from typing import Self
 
 from nanoarrow.c_array import CArray, c_array_from_buffers
 from nanoarrow.c_schema import CSchema
-from nanoarrow.ipc import StreamWriter
 from nanoarrow.schema import struct
 from psycopg import sql
 
-from tidemark.captures.contract.chunk_rows import KEY_MARK, ColumnRows, JoinedRows, NumberKeys
+from tidemark.captures.contract.chunk_rows import KEY_MARK, ColumnRows, JoinedRows, NumberKeys, PassOn
 from tidemark.captures.postgres.tables.scan_target import ScanTarget
 from tidemark.captures.postgres.values.arrow_forms import LITERAL, ArrowForm, ArrowValues, Code, KeyTexts, arrow_form
+from tidemark.captures.rows.column_stream import ColumnStream
 from tidemark.captures.tables.read_as_columns import LARGE_ROW, LargeRow, Unusual
 
 _BETWEEN_KEYS = KEY_MARK.decode("latin-1")
@@ -63,9 +62,9 @@ class Selection:
 
 
 class ArrowRows:
-    """Gathers the rows of a chunk, a record batch at a time."""
+    """Gathers the rows of a chunk, a record batch at a time. See ``ColumnStream`` for ``pass_on``."""
 
-    def __init__(self, selection: Selection, schema: CSchema) -> None:
+    def __init__(self, selection: Selection, schema: CSchema, pass_on: PassOn | None) -> None:
         self._selection = selection
         self._width = len(selection.forms)
         self._all = schema.n_children == self._width
@@ -73,8 +72,7 @@ class ArrowRows:
         self._keys: JoinedRows | NumberKeys = JoinedRows(KEY_MARK)
         if (code := selection.number_key) is not None:
             self._keys = NumberKeys(code)
-        self._stream = io.BytesIO()
-        self._writer = StreamWriter.from_writable(self._stream)
+        self._stream = ColumnStream(pass_on)
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -82,7 +80,7 @@ class ArrowRows:
     @property
     def size(self) -> int:
         """Bytes in the columns so far."""
-        return self._stream.tell()
+        return self._stream.size
 
     def take(self, array: CArray) -> None:
         """Takes a record batch. Raises Unusual; then all of the chunk's rows are to be read as documents."""
@@ -99,12 +97,11 @@ class ArrowRows:
         if not self._all:
             columns = [array.child(place) for place in range(self._width)]
             array = c_array_from_buffers(self._schema, array.length, [None], children=columns, validation_level="none")
-        self._writer.write_array(array)
+        self._stream.write(array)
 
     def rows(self) -> ColumnRows:
         """All rows; no more can be taken."""
-        self._writer.close()
-        return ColumnRows(self._keys, self._stream.getvalue())
+        return ColumnRows(self._keys, self._stream.end(), self._stream.passed)
 
     def _add_keys(self, values: Sequence[ArrowValues]) -> None:
         if isinstance(self._keys, NumberKeys):

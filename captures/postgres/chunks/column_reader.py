@@ -6,6 +6,7 @@ import logging
 import time
 
 from tidemark.captures.contract.chunk import Chunk, ChunkRequest
+from tidemark.captures.contract.chunk_rows import PassOn
 from tidemark.captures.postgres.chunks.arrow_connection import ArrowConnection, StreamBroken
 from tidemark.captures.postgres.chunks.arrow_rows import ArrowRows, Selection
 from tidemark.captures.postgres.chunks.copy_rows import LIMITS, ChunkLimits
@@ -13,13 +14,11 @@ from tidemark.captures.postgres.chunks.reader import CopyChunkReader
 from tidemark.captures.postgres.server.session import ReaderEndpoint, in_recovery
 from tidemark.captures.postgres.tables.scan_target import ScanTarget
 from tidemark.captures.postgres.tables.snapshots import Snapshot, SnapshotFence
+from tidemark.captures.rows.column_stream import BATCH_BYTES
 from tidemark.captures.tables.read_as_columns import LargeRow, Unusual, is_by_key
 from tidemark.protocol.errors import SourceError
 
 logger = logging.getLogger(__name__)
-
-BATCH_BYTES = 1024 * 1024
-"""Bytes of a record batch, approximately: a chunk ends at the end of one."""
 
 
 class ColumnChunkReader(CopyChunkReader):
@@ -36,13 +35,13 @@ class ColumnChunkReader(CopyChunkReader):
         self._arrow: ArrowConnection | None = None
         self._selections: dict[str, tuple[ScanTarget, Selection | None]] = {}
 
-    def read(self, request: ChunkRequest, table: ScanTarget) -> Chunk:
+    def read(self, request: ChunkRequest, table: ScanTarget, pass_on: PassOn | None = None) -> Chunk:
         """See ``tidemark.captures.contract.chunk.ChunkReader``."""
         by_key = is_by_key(request, key=bool(table.key), where=table.where)
         selection = self._selection(table) if by_key else None
         if selection is not None:
             try:
-                return self._read_columns(request, table, selection)
+                return self._read_columns(request, table, selection, pass_on)
             except Unusual as why:
                 logger.debug("a chunk of %s is read as documents: %s", table.name, why)
                 if isinstance(why, LargeRow):
@@ -60,7 +59,9 @@ class ColumnChunkReader(CopyChunkReader):
         self._leave()
         super().close()
 
-    def _read_columns(self, request: ChunkRequest, table: ScanTarget, selection: Selection) -> Chunk:
+    def _read_columns(
+        self, request: ChunkRequest, table: ScanTarget, selection: Selection, pass_on: PassOn | None
+    ) -> Chunk:
         """Raises Unusual, and SourceError as ``read``."""
         started = time.monotonic()
         arrow = self._arrow = self._arrow or self._connected_arrow(table)
@@ -68,7 +69,7 @@ class ColumnChunkReader(CopyChunkReader):
         try:
             chunk = Chunk(request, self._begin_columns(arrow, table))
             self._check(table)
-            self._scan_columns(chunk, arrow, table, selection)
+            self._scan_columns(chunk, arrow, table, selection, pass_on)
             if table.of_types_that_change:
                 self._check(table)  # An ALTER TYPE needs no lock of the table.
         finally:
@@ -90,21 +91,31 @@ class ColumnChunkReader(CopyChunkReader):
     def _begin_columns(self, arrow: ArrowConnection, table: ScanTarget) -> SnapshotFence:
         """As ``_begin``: the table is locked before the snapshot is taken, and what a standby is, is asked before."""
         recovery = in_recovery(self._session)
-        arrow.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY", table.name)
-        arrow.execute(f"SET LOCAL statement_timeout = '{self._limits.statement_seconds}s'", table.name)
-        arrow.execute(table.lock().as_string(self._session), table.name)
+        begin = (
+            "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY;"
+            f" SET LOCAL statement_timeout = '{self._limits.statement_seconds}s'; "
+        )
+        arrow.execute(begin + table.lock().as_string(self._session), table.name)
         if (operators := table.operators()) is not None:
             arrow.execute(operators.as_string(self._session), table.name)
         snapshot = arrow.text("SELECT pg_current_snapshot()::text", table.name)
         return SnapshotFence(Snapshot.parse(snapshot, recovery=recovery), self._high())
 
-    def _scan_columns(self, chunk: Chunk, arrow: ArrowConnection, table: ScanTarget, selection: Selection) -> None:
+    def _scan_columns(
+        self,
+        chunk: Chunk,
+        arrow: ArrowConnection,
+        table: ScanTarget,
+        selection: Selection,
+        pass_on: PassOn | None,
+    ) -> None:
         plan, limit, most = chunk.request.plan, chunk.request.limit, self._limits.chunk_bytes
         query = table.scan(plan.cursor, plan.until, None, limit, selection.columns).as_string(self._session)
         whole = True
         try:
+            # A chunk ends at the end of a batch.
             with arrow.query(query, min(BATCH_BYTES, most // 8 or 1)) as (schema, arrays):
-                found = ArrowRows(selection, schema)
+                found = ArrowRows(selection, schema, pass_on)
                 try:
                     for array in arrays:
                         before = found.size

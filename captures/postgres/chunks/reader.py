@@ -11,6 +11,7 @@ from psycopg import sql
 
 from tidemark.backfill.keys import Key
 from tidemark.captures.contract.chunk import Chunk, ChunkRequest
+from tidemark.captures.contract.chunk_rows import PassOn
 from tidemark.captures.contract.errors import TableAltered
 from tidemark.captures.postgres.catalog.encodings import transcoder
 from tidemark.captures.postgres.catalog.table_record import read_records
@@ -44,7 +45,7 @@ class CopyChunkReader:
     def _connected(self) -> CopyConnection:
         return CopyConnection(connect_pq(self._endpoint), transcoder(lambda: self._session), self._limits)
 
-    def read(self, request: ChunkRequest, table: ScanTarget) -> Chunk:
+    def read(self, request: ChunkRequest, table: ScanTarget, pass_on: PassOn | None = None) -> Chunk:
         """Reads a chunk of ``table``; see ``tidemark.captures.contract.chunk.ChunkReader``."""
         started = time.monotonic()
         try:

@@ -29,7 +29,7 @@ def logged(table: TableChunks, rows: ReadRows) -> Logged:
     """What the change log has of the rows of a chunk."""
     schema = table.binding.document_schema
     if isinstance(rows, ColumnRows):
-        return of_columns(rows.stream, schema)
+        return of_columns(b"".join(rows.pieces), schema)
     lines = b"".join(rows.messages(table.binding.chunk_head("1"))).splitlines(keepends=True)
     return of_documents([found[1] for line in lines if (found := split_captured(line))], schema)
 
