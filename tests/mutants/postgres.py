@@ -70,8 +70,8 @@ POSTGRES = (
         "columns: the snapshot is taken before the table is locked",
         _COLUMNS,
         (
-            "        arrow.execute(table.lock()",
-            "        arrow.text(\"SELECT 'a text'\", table.name)\n        arrow.execute(table.lock()",
+            "arrow.execute(begin + table.lock()",
+            "arrow.execute(begin + \"SELECT 'a text'; \" + table.lock()",
         ),
         (
             f"{_CAPTURES}/engine/test_altered_tables.py::test_a_table_that_is_rewritten_before_a_chunk_reads_it_is_not_empty",

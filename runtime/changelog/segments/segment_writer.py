@@ -26,6 +26,9 @@ _DICTIONARY_BYTES = 64 * 1024
 _LOOKED_AT = 2048
 """The number of a segment's first rows that show whether a column has few values."""
 
+_TOO_FEW = 64
+"""So many values, or fewer, show nothing."""
+
 _GROUP_ROWS = 8192
 """The fewest rows of a row group: each has its own pages and statistics for every column."""
 
@@ -222,7 +225,7 @@ class SegmentWriter:
 
 
 def _has_few_values(column: pa.ChunkedArray[Any]) -> bool:
-    """Whether a dictionary is worth it: without one, each value costs the search for it, too."""
+    """Whether a dictionary is worth it, or may be: with one, each value costs the search for it, too."""
     first = column.slice(0, _LOOKED_AT)
     distinct: int = pc.count_distinct(first).as_py()
-    return distinct <= len(first) * 3 // 4
+    return distinct <= max(len(first) * 3 // 4, _TOO_FEW)

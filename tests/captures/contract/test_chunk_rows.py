@@ -95,7 +95,7 @@ def test_only_wanted_rows_are_written(tails: list[bytes], data: st.DataObject) -
 
 @given(st.integers(0, 9), st.data())
 def test_a_batch_says_which_rows_it_leaves_out(count: int, data: st.DataObject) -> None:
-    rows, head = ColumnRows([b"key"] * count, b"a stream"), ChunkHead(3, b"", ('"a:1:', '"'))
+    rows, head = ColumnRows([b"key"] * count, [b"a ", b"stream"]), ChunkHead(3, b"", ('"a:1:', '"'))
     cuts = sorted(data.draw(st.lists(st.integers(0, count), max_size=6)))
     keep = [slice(low, high) for low, high in zip(cuts[::2], cuts[1::2], strict=False)]
     wanted = {number for part in keep for number in range(count)[part]}
@@ -114,5 +114,5 @@ def test_a_batch_says_which_rows_it_leaves_out(count: int, data: st.DataObject) 
 
 
 def test_all_rows_of_a_batch() -> None:
-    (line, stream) = ColumnRows([b"key"] * 3, b"a stream").messages(ChunkHead(0, b"", ("[", "]")))
+    (line, stream) = ColumnRows([b"key"] * 3, [b"a stream"]).messages(ChunkHead(0, b"", ("[", "]")))
     assert b'"events":3' in line and b"skip" not in line and stream == b"a stream"

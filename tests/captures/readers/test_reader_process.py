@@ -18,10 +18,13 @@ import pytest
 
 from tests.captures.chunk_tails import head_of, tails
 from tests.captures.postgres.chunk_reads import Table, opened
+from tests.captures.postgres.column_chunks import both, logged
 from tests.servers.deadline import wait_until
 from tests.servers.postgres import Database
 from tidemark.backfill.range_scan import ChunkPlan
 from tidemark.captures.contract.chunk import ChunkRequest
+from tidemark.captures.contract.chunk_rows import ColumnRows, Rows
+from tidemark.captures.postgres.chunks.column_reader import ColumnChunkReader
 from tidemark.captures.postgres.chunks.reader import CopyChunkReader
 from tidemark.captures.postgres.server.config import parse_endpoint
 from tidemark.captures.postgres.server.session import ReaderEndpoint
@@ -75,6 +78,32 @@ def test_a_chunk_is_the_same_from_a_process(database: Database, table: Table) ->
             assert b"".join(far.rows.messages(head_of(b"head"))) == b"".join(
                 b"head" + tail for tail in tails(near.rows)
             )
+
+
+def test_columns_that_come_before_their_chunk_are_its_rows(database: Database) -> None:
+    fill = (
+        "CREATE TABLE t (v int PRIMARY KEY, x text)",
+        "INSERT INTO t SELECT i, repeat('x', 1000) FROM generate_series(1, 3000) i",
+    )
+    endpoint = ReaderEndpoint.of(parse_endpoint(database.config()))
+    with both(database, *fill) as (columns, documents):
+        target = documents.target
+        with closing(ReaderProcess(partial(ColumnChunkReader, endpoint), lambda _: target)) as reader:
+            near = columns.reader.read(REQUEST, target).rows
+            for _ in range(2):
+                far = reader.read(REQUEST).rows
+                assert isinstance(near, ColumnRows) and isinstance(far, ColumnRows)
+                assert len(far.pieces) > 4 and b"".join(far.pieces) == b"".join(near.pieces)
+                assert far.size == near.size and list(far.keys) == list(near.keys)
+            # What was passed on is not used if a later row is too large to come as columns.
+            documents.session.execute("UPDATE t SET x = repeat('x', 9000000) WHERE v = 2900")
+            unusual = reader.read(REQUEST).rows
+            assert isinstance(unusual, Rows)
+            assert logged(documents, unusual) == logged(documents, documents.reader.read(REQUEST, target).rows)
+            documents.session.execute("UPDATE t SET x = repeat('x', 1000) WHERE v = 2900")
+            again = reader.read(REQUEST).rows
+            assert isinstance(again, ColumnRows) and len(again) == 3000
+            assert logged(columns, again) == logged(columns, near)
 
 
 def test_errors_come_back_as_they_are(database: Database, table: Table) -> None:

@@ -240,3 +240,17 @@ def test_a_committed_segment_says_it_all(tmp_path: Path) -> None:
     assert [(run.first, run.last, run.rows, run.last_offset) for run in segment.runs] == [([0], [999], 1000, 999)]
     assert (segment.key_min, segment.key_max, segment.truncated_at) == ([-7], [5000], 1002)
     assert segment.size < 1_000_000 < segment.uncompressed < 1_200_000
+
+
+def test_only_columns_of_few_values_have_dictionaries(tmp_path: Path) -> None:
+    keys: list[tuple[Any, ...] | None] = [
+        (number, f"{number:08x}", "same", Decimal(number % 9)) for number in range(3000)
+    ]
+    segment, _ = written(tmp_path, case(["bigint", "string", "string", "decimal(9,2)"], keys, 3000), least=1)
+    with pq.ParquetFile(tmp_path / segment.path) as file:
+        columns = [file.metadata.row_group(0).column(place) for place in range(file.metadata.num_columns)]
+    how = {column.path_in_schema: set(column.encodings) - {"RLE", "PLAIN"} for column in columns}
+    few, steps = {"RLE_DICTIONARY"}, {"DELTA_BINARY_PACKED"}
+    assert [how[name] for name in ("k0", "k1", "k2", "k3", "_offset", "_commit_ts")] == [
+        *(steps, set(), few, few, steps, steps),
+    ]
