@@ -59,9 +59,13 @@ POSTGRES = (
         "columns: the high position is taken before the snapshot",
         _COLUMNS,
         (
-            "            chunk = Chunk(request, self._begin_columns(arrow, table))\n",
+            """            snapshot = self._begin_columns(arrow, table)
+            chunk = self._scan_columns(request, snapshot, arrow, table, selection, pass_on)
+""",
             """            high = self._high()
-            chunk = Chunk(request, SnapshotFence(self._begin_columns(arrow, table).snapshot, high))
+            snapshot = self._begin_columns(arrow, table)
+            chunk = self._scan_columns(request, snapshot, arrow, table, selection, pass_on)
+            chunk.fence = SnapshotFence(snapshot, high)
 """,
         ),
         (_FENCES,),
@@ -86,7 +90,7 @@ POSTGRES = (
     Mutant(
         "columns: a chunk of an altered table is read as the table was",
         _COLUMNS,
-        ("            self._check(table)\n            self._scan_columns", "            self._scan_columns"),
+        ("                self._check(table)\n                found = ", "                found = "),
         (f"{_POSTGRES}/chunks/test_column_chunks.py::test_a_table_that_was_altered_is_not_read",),
     ),
     Mutant(

@@ -67,9 +67,8 @@ class ColumnChunkReader(CopyChunkReader):
         arrow = self._arrow = self._arrow or self._connected_arrow(table)
         arrow.canceled = False
         try:
-            chunk = Chunk(request, self._begin_columns(arrow, table))
-            self._check(table)
-            self._scan_columns(chunk, arrow, table, selection, pass_on)
+            snapshot = self._begin_columns(arrow, table)
+            chunk = self._scan_columns(request, snapshot, arrow, table, selection, pass_on)
             if table.of_types_that_change:
                 self._check(table)  # An ALTER TYPE needs no lock of the table.
         finally:
@@ -88,7 +87,7 @@ class ColumnChunkReader(CopyChunkReader):
             arrow.execute("SET transaction_timeout = 0", table.name)
         return arrow
 
-    def _begin_columns(self, arrow: ArrowConnection, table: ScanTarget) -> SnapshotFence:
+    def _begin_columns(self, arrow: ArrowConnection, table: ScanTarget) -> Snapshot:
         """As ``_begin``: the table is locked before the snapshot is taken, and what a standby is, is asked before."""
         recovery = in_recovery(self._session)
         begin = (
@@ -99,22 +98,26 @@ class ColumnChunkReader(CopyChunkReader):
         if (operators := table.operators()) is not None:
             arrow.execute(operators.as_string(self._session), table.name)
         snapshot = arrow.text("SELECT pg_current_snapshot()::text", table.name)
-        return SnapshotFence(Snapshot.parse(snapshot, recovery=recovery), self._high())
+        return Snapshot.parse(snapshot, recovery=recovery)
 
     def _scan_columns(
         self,
-        chunk: Chunk,
+        request: ChunkRequest,
+        snapshot: Snapshot,
         arrow: ArrowConnection,
         table: ScanTarget,
         selection: Selection,
         pass_on: PassOn | None,
-    ) -> None:
-        plan, limit, most = chunk.request.plan, chunk.request.limit, self._limits.chunk_bytes
+    ) -> Chunk:
+        plan, limit, most = request.plan, request.limit, self._limits.chunk_bytes
         query = table.scan(plan.cursor, plan.until, None, limit, selection.columns).as_string(self._session)
         whole = True
         try:
             # A chunk ends at the end of a batch.
             with arrow.query(query, min(BATCH_BYTES, most // 8 or 1)) as (schema, arrays):
+                # The server fetches the first rows meanwhile.
+                chunk = Chunk(request, SnapshotFence(snapshot, self._high()))
+                self._check(table)
                 found = ArrowRows(selection, schema, pass_on)
                 try:
                     for array in arrays:
@@ -140,6 +143,7 @@ class ColumnChunkReader(CopyChunkReader):
             chunk.rows = found.rows()
         chunk.scanned = len(found)
         chunk.end = whole and len(found) < limit
+        return chunk
 
     def _rollback_columns(self, arrow: ArrowConnection, table: ScanTarget) -> None:
         try:
