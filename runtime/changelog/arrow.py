@@ -8,8 +8,8 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 
 _SMALL_PAGES = "MIMALLOC_ALLOW_THP"
-"""The allocator that Arrow brings reads it when it is loaded. With huge pages, Linux clears two megabytes for a buffer of
-half a megabyte, again and again: a third of the processor time of a verification, a twentieth of a capture's."""
+"""The allocator that Arrow brings reads it when it is loaded. With huge pages, Linux clears two megabytes for a buffer
+of half a megabyte, again and again: a third of a verification's processor time, a twentieth of a capture's."""
 
 _LEFT_OUT = frozenset({"numpy", "pandas"})
 

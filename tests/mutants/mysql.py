@@ -16,6 +16,20 @@ _BUSY = (
 )
 
 MYSQL = (
+    Mutant(
+        "MySQL: a hashed value that cannot be read is shown",
+        "captures/mysql/rows/partial_rows.py",
+        ('        shown = f"{len(raw)} characters" if column.salt else raw\n', "        shown = raw\n"),
+        (f"{_MYSQL}/values/test_unreadable_values.py::test_a_hashed_column_shows_nothing_of_the_value",),
+    ),
+    Mutant(
+        "MySQL: a change of JSON that cannot be read is an error",
+        "captures/mysql/rows/partial_rows.py",
+        ("        except MISFITS:\n            return None\n", "        except KeyError:\n            return None\n"),
+        (
+            f"{_MYSQL}/values/test_unreadable_values.py::test_a_change_of_a_value_that_cannot_be_read_has_the_row_read_again",
+        ),
+    ),
     # The fence.
     Mutant(
         "MySQL: the high position is taken before the snapshot",

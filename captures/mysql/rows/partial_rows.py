@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from tidemark.backfill.keys import Key
-from tidemark.captures.mysql.rows.row_images import RAW, DecodedTable, Image, ReadParts
+from tidemark.captures.mysql.rows.row_images import MISFITS, RAW, DecodedTable, Image, ReadParts
 from tidemark.captures.mysql.rows.row_loops import Sink, next_place
 from tidemark.captures.mysql.rows.table_map import JSON
 from tidemark.captures.mysql.terms.event_bytes import ByteText, lenenc
@@ -17,7 +17,16 @@ from tidemark.captures.mysql.values.json_binary import apply_changes, json_text,
 from tidemark.captures.mysql.values.json_values import source_text, string
 from tidemark.captures.mysql.values.types import CONVERSIONS, TEMPORAL, Form, form
 from tidemark.captures.rows.captured_line import END
-from tidemark.captures.tables.bad_values import ROW_LIMIT, TOO_LARGE, UNDECODABLE, BadValue, Policy, Repairs, largest
+from tidemark.captures.tables.bad_values import (
+    ROW_LIMIT,
+    TOO_LARGE,
+    UNDECODABLE,
+    BadValue,
+    Policy,
+    Repairs,
+    largest,
+    unfit_for,
+)
 from tidemark.protocol.errors import SourceError
 
 _PARTIAL_JSON = 1
@@ -86,25 +95,32 @@ class PartialRows:
             if table.logged[place].type != JSON:
                 continue
             was, now = old[place], new[place]
-            label = table.label(place)
+            before = was[len(RAW) :].encode("latin-1") if was is not None and was.startswith(RAW) else None
             if now is not None and now.startswith(RAW):
                 stored = now[len(RAW) :].encode("latin-1")
                 if place not in changed:
-                    new[place] = label + self._json_member(place, json_text(stored))
-                elif was is not None and was.startswith(RAW):
-                    tree = apply_changes(read_tree(was[len(RAW) :].encode("latin-1")), stored)
-                    new[place] = label + self._json_member(place, print_tree(tree))
+                    new[place] = self._stored(self._after, place, stored)
                 else:
-                    new[place], known = None, False  # The log lacks the value that changed.
-            if was is not None and was.startswith(RAW):
-                old[place] = label + self._json_member(place, json_text(was[len(RAW) :].encode("latin-1")))
+                    new[place] = None if before is None else self._changed(place, before, stored)
+                    known = known and new[place] is not None  # Otherwise the log lacks the value that changed.
+            if before is not None:
+                old[place] = self._stored(self._before, place, before)
             if new[place] is None and place in changed:
                 old[place] = None  # The row has another value now.
         return known
 
+    def _stored(self, image: Image, place: int, stored: bytes) -> str:
+        """The member of a value as it is stored, in one of the images."""
+        return self._json_member(place, json_text(stored))
+
+    def _changed(self, place: int, before: bytes, changes: bytes) -> str | None:
+        """The member of a value after changes; None if it is not known."""
+        return self._json_member(place, print_tree(apply_changes(read_tree(before), changes)))
+
     def _json_member(self, place: int, text: str) -> str:
         column = self._table.columns[place]
-        return string(text) if column is not None and column.on_bad_value == "text" else text
+        as_text = column is not None and column.on_bad_value == "text"
+        return self._table.label(place) + (string(text) if as_text else text)
 
     def _update(
         self, before: _Read, after: _Read, place: str, documents: list[str], sink: Sink, *, all_known: bool = True
@@ -153,7 +169,7 @@ class PartialRows:
 
 class RepairedImage(Image):
     """Images whose ``parts`` have only values that a document can represent. They are read as if all columns were text,
-    and each value is then checked by itself, by the policies of columns.
+    and each value is then checked by itself, by the policies of columns. Values that cannot be read are bad as well.
 
     Args:
         table: As the images of it are read otherwise.
@@ -167,6 +183,7 @@ class RepairedImage(Image):
         self, table: DecodedTable, places: Sequence[int], repairs: Repairs, *, raw_json: bool, marked: bool
     ) -> None:
         self._undecodable: set[str] = set()
+        self._unreadable: dict[int, str] = {}
         recode_of = table.recode_of
 
         def recode(charset: str) -> Recode | None:
@@ -174,7 +191,8 @@ class RepairedImage(Image):
             return found if found is None else self._noting(found)
 
         as_text = tuple(column and replace(column, on_bad_value="text") for column in table.columns)
-        super().__init__(replace(table, columns=as_text, recode_of=recode), places, raw_json=raw_json)
+        as_text_table = replace(table, columns=as_text, recode_of=recode)
+        super().__init__(as_text_table, places, raw_json=raw_json, unread=self._noted)
         self._given = table.columns
         self._repairs = repairs
         self.marked = marked
@@ -187,10 +205,13 @@ class RepairedImage(Image):
 
         def repaired(data: bytes, text: ByteText, at: int) -> tuple[Members, Members, int]:
             self._undecodable.clear()
+            self._unreadable.clear()
             members, key, at = read(data, text, at)
             for place, member in enumerate(members):
-                if member is not None:
+                if member is not None and place not in self._unreadable:
                     members[place] = self._repaired(place, member)
+            for place, raw in self._unreadable.items():
+                members[place] = self.bad(place, raw)
             self._shrink(members)
             return members, key, at
 
@@ -215,6 +236,21 @@ class RepairedImage(Image):
         if settled is None or of is None:
             return f"{label}null"
         return label + CONVERSIONS[of](settled)
+
+    def bad(self, place: int, raw: str) -> str | None:
+        """The member for a value that cannot be read; None for a column of the key that documents do not have."""
+        column = self._given[place]
+        if column is None:
+            hidden = self.table.key_columns[self.table.key.index(place)]
+            self._repairs.settle(hidden.name_text, "stop", BadValue(unfit_for(hidden.data_type)), "")
+            return None
+        shown = f"{len(raw)} characters" if column.salt else raw
+        self._settle(place, column.on_bad_value, BadValue(unfit_for(column.data_type)), shown)
+        return f"{self.table.label(place)}null"
+
+    def _noted(self, place: int, value: bytes) -> str:
+        found = self._unreadable[place] = f"\\x{value.hex()}"
+        return found
 
     def _settle(self, place: int, policy: Policy, error: BadValue, raw: str) -> str | None:
         column = self._given[place]
@@ -283,6 +319,21 @@ class RepairedRows(PartialRows):
         documents.append(f"{self._opening['d']}{place}{self._repairs.mark()}}}{present}{END}")
         self._touch(sink, key, partial=False, inserted=False)
         return at
+
+    def _stored(self, image: Image, place: int, stored: bytes) -> str:
+        try:
+            return super()._stored(image, place, stored)
+        except MISFITS:
+            assert isinstance(image, RepairedImage)
+        member = image.bad(place, f"\\x{stored.hex()}")
+        assert member is not None  # Documents have the column.
+        return member
+
+    def _changed(self, place: int, before: bytes, changes: bytes) -> str | None:
+        try:
+            return super()._changed(place, before, changes)
+        except MISFITS:
+            return None
 
     def _line(self, op: str, place: str, members: Members, before: str) -> str:
         return super()._line(op, place, members, before + self._repairs.mark())

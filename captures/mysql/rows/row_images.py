@@ -52,6 +52,10 @@ ReadWhole = Callable[[bytes, ByteText, int], tuple[Cells, str, str, int]]
 """An image at a place: its cells, what ``ReadImage`` returns of it, and where it ends."""
 
 
+Unread = Callable[[int, bytes], str]
+"""Takes the place and the bytes of a value that cannot be read. Returns the byte text that stands for it."""
+
+
 @dataclass(frozen=True, slots=True)
 class DecodedTable:
     """What the images of a table's rows are read by.
@@ -127,16 +131,22 @@ class Generated:
 
 
 class Image:
-    """Images with certain columns; ``raw_json``: ``parts`` gives values of MySQL's JSON columns as ``RAW`` and their
-    bytes, not as members. Raises LookupError for an unknown type or character set.
+    """Images with certain columns. Raises LookupError for an unknown type or character set.
+
+    Args:
+        raw_json: ``parts`` gives values of MySQL's JSON columns as ``RAW`` and their bytes, not as members.
+        unread: Is told of values that cannot be read, while it is known where they end. Without it they are errors.
     """
 
-    def __init__(self, table: DecodedTable, places: Sequence[int], *, raw_json: bool = False) -> None:
+    def __init__(
+        self, table: DecodedTable, places: Sequence[int], *, raw_json: bool = False, unread: Unread | None = None
+    ) -> None:
         self.table = table
         self.places = tuple(places)
         self.has_key = set(table.key) <= set(places)
         self.readers = self.readers_of("")
         self._raw_json = raw_json
+        self._unread = unread
 
     def readers_of(self, suffix: str) -> dict[int, ValueReader]:
         """The columns' readers by their places; ``suffix`` follows the places in the names of variables."""
@@ -228,6 +238,10 @@ class Image:
         function.add(f"def {name}(data, text, at):")
         function.add(f"    nulls = {self.nulls(whole=True)}")
         function.add(f"    at += {self.bitmap_bytes}")
+        careful = []
+        if self._unread is not None:
+            function.names.update(MISFITS=MISFITS, unread=self._unread)
+            careful = ["        begin = at"]
         for bit, (place, reader) in enumerate(self.readers.items()):
             function.names.update(reader.names)
             in_document, in_key = table.columns[place] is not None, place in table.key
@@ -242,9 +256,15 @@ class Image:
             function.add(f"        {'; '.join(absent) or 'pass'}")
             function.add("    else:")
             indent = "        "
+            if not reader.variable:
+                function.add(*careful)
             function.unpack(indent, [reader])
             if reader.variable:
+                function.add(*careful)
                 function.slice(indent, reader)
+            if careful:
+                function.add(f"{indent}try:", f"{indent}    pass")
+                indent += "    "
             for line in reader.prepare if members or not reader.raw else ():
                 function.add(indent + line)
             if in_document and cells:
@@ -259,4 +279,11 @@ class Image:
                 function.add(f'{indent}m{place} = f"{label}{reader.json}{closing}"')
             if in_key:
                 function.add(f'{indent}k{place} = f"{reader.key}"')
+            if careful:
+                function.add("        except MISFITS:")
+                function.add(f"            found = unread({place}, data[begin:at])")
+                if in_document:
+                    function.add(f'            m{place} = f"{literal(table.label(place))}{{string(found)}}"')
+                if in_key:
+                    function.add(f"            k{place} = found")
         return function
