@@ -26,6 +26,7 @@ from tidemark.runtime.status.words import (
     consumer_in_words,
     lag_in_words,
     limit_in_words,
+    verification_in_words,
     verified_in_words,
     when_in_words,
 )
@@ -133,6 +134,7 @@ def _more_lines(report: dict[str, Any], now: datetime) -> Iterator[str]:
         else:
             yield f"spark    {name}: {behind_in_words(one)}"
     yield from verified_in_words(report["verified"], now)
+    yield from verification_in_words(report["verification"], now)
     for name, why in report["dropped"].items():
         yield f"failed: the rows of {name} that a command asked for are not read: {why}"
         forget = f"tidemark resume {shlex.quote(file)} --table {shlex.quote(name)}"

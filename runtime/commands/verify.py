@@ -23,9 +23,12 @@ from tidemark.runtime.steering.orders import Orders
 
 if TYPE_CHECKING:
     from tidemark.runtime.verification.findings import Comparison, Found
+    from tidemark.runtime.verification.subjects import Subject
 
 SHOWN = 20
 """Keys that are printed of each table; --json has up to 10,000."""
+
+NOT_READ = "its rows were not read, since the table in Spark could not be compared"
 
 TablesOption = Annotated[
     list[str] | None,
@@ -42,6 +45,10 @@ def verify(
     share: ShareOption = "100%",
     again: Annotated[
         bool, typer.Option("--again", help="Begin from the start, though a verification is under way.")
+    ] = False,
+    spark_first: Annotated[
+        bool,
+        typer.Option("--spark-first", help="Read nothing of a table before the one that Spark keeps can be read."),
     ] = False,
     repair: Annotated[
         bool, typer.Option("--repair", help="Have exactly the rows that differ read again from the source.")
@@ -66,7 +73,8 @@ def verify(
 
     load_arrow()
     from tidemark.runtime.upkeep.repairs import Repairs
-    from tidemark.runtime.verification.kept_rows import kept_by
+    from tidemark.runtime.verification.findings import Comparison, Found
+    from tidemark.runtime.verification.kept_rows import KeptTables
     from tidemark.runtime.verification.run import command, results, under_way
     from tidemark.runtime.verification.subjects import collections_of, subjects_of
 
@@ -79,21 +87,29 @@ def verify(
         raise UsageError("TM-CFG-007", f"{log.store.place} has no tables yet")
 
     watch = _Watch(file, folder, log)
-    run = None if again else under_way(log.store, subjects)
-    if run is None:
-        watch.look()
-        run = Orders.of(folder, log.store).give(command(subjects, _share(share)))
-    else:
-        say_aside(f"verification {run} is under way, and continues; --again begins from the start\n")
-    tables = {}
     repairs = Repairs(folder, log, str(file))
-    with kept_by(settings) as kept:
-        for subject, found in results(log, run, subjects, partial(watch.verifies, run), kept):
-            tables[subject.name] = found
-            if not json:
-                say("".join(f"{line}\n" for line in _in_words(subject.name, found)))
-            if repair:
-                repairs.ask(subject, found)
+    tables: dict[str, Found] = {}
+
+    def tell(subject: Subject, found: Found) -> None:
+        tables[subject.name] = found
+        if not json:
+            say("".join(f"{line}\n" for line in _in_words(subject.name, found)))
+        if repair:
+            repairs.ask(subject, found)
+
+    with KeptTables(settings) as kept:
+        for subject, why in kept.unreadable(subjects, log).items() if spark_first else ():
+            tell(subject, Found(Comparison(why=NOT_READ), Comparison(why=why)))
+        subjects = [subject for subject in subjects if subject.name not in tables]
+        run = None if again else under_way(log.store, subjects)
+        if run is not None:
+            say_aside(f"verification {run} is under way, and continues; --again begins from the start\n")
+        elif subjects:
+            watch.look()
+            run = Orders.of(folder, log.store).give(command(subjects, _share(share)))
+        if run is not None:
+            for subject, found in results(log, run, subjects, partial(watch.verifies, run), kept.of):
+                tell(subject, found)
     repaired = repairs.done(watch.look)
     if json:
         say_json({"run": run, "tables": {name: _report(found, repaired.get(name)) for name, found in tables.items()}})
@@ -196,4 +212,5 @@ def _figures(found: Comparison) -> dict[str, Any]:
         "different": {str(kind): count for kind, count in found.counts.items() if count},
         "keys": [{"kind": str(row.kind), "key": row.key} for row in found.named],
         "why": found.why or None,
+        "covered": found.covered,
     }

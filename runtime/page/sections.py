@@ -11,7 +11,7 @@ from tidemark.runtime.progress.liveness import Liveness
 from tidemark.runtime.progress.quantities import duration
 from tidemark.runtime.progress.rereads import is_shown, rereads
 from tidemark.runtime.status.verdict import needs
-from tidemark.runtime.status.words import behind_in_words
+from tidemark.runtime.status.words import behind_in_words, unverified
 
 MOST_NEEDS = 20
 """So many are told one by one. Thousands of tables may be set aside for the same reason."""
@@ -113,6 +113,8 @@ def notes(report: dict[str, Any], unknown: str) -> Iterator[str]:
         yield f"the change log: {unknown}"
     if report["running"] and (report["progress"] or {}).get("status_time") is None:
         yield "the connector has not said anything yet"
+    for what, why, _ in unverified(report["verification"]):
+        yield f"not verified: {what}: {why}"
     for why in report["refused"].values():
         yield f"a command failed: {why}"
     for order in report["commands"]:

@@ -6,6 +6,7 @@
     .NAME.tidemark/control/      commands that wait: see ``steering.orders``
     .NAME.tidemark/asked         touched when a command waits in an object store
     .NAME.tidemark/renewals.json which tables were asked for because they were read too long ago: see ``renewals``
+    .NAME.tidemark/verification.json  when all tables were verified last, and which could not be
     .NAME.tidemark/id            another text for each folder
     .NAME.tidemark/lock          held by the process that captures
 """

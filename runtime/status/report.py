@@ -23,6 +23,7 @@ from tidemark.runtime.progress.log_consumers import kept_and_read
 from tidemark.runtime.progress.rereads import rereads
 from tidemark.runtime.progress.state_folder import StateFolder
 from tidemark.runtime.progress.status_file import read_status
+from tidemark.runtime.progress.verification_record import VerificationRecord
 from tidemark.runtime.sessions.known_log import KnownLog
 from tidemark.runtime.status.retained import Retained, ask_source, retained_now
 from tidemark.runtime.status.spark_tables import spark_tables
@@ -42,6 +43,7 @@ NOTHING_OF_LOG: dict[str, Any] = {
     "spark_set_aside": {},
     "spark": {},
     "verified": {},
+    "verification": None,
     "tables": {},
     "commands": [],
 }
@@ -172,6 +174,7 @@ def of_log(place: Place, log: ChangeLog, now: datetime) -> dict[str, Any]:
         "spark_set_aside": {name: one["set_aside"] for name, one in spark.items() if one["set_aside"]},
         "spark": spark,
         "verified": as_json(_verified(log.store)),
+        "verification": _verification(place, now),
         "tables": {
             name.replace("/", "."): {"events": totals.events, "bytes": totals.bytes}
             for name, totals in sorted(summary.totals.items())
@@ -198,6 +201,12 @@ def _last_with_data(log: ChangeLog, end: int, now: datetime) -> dict[str, Any] |
     commit = log.commit(log.commit_with_offset(end - 1))
     age = (now - commit.time).total_seconds()
     return {"commit": commit.number, "time": commit.time.isoformat(), "age_seconds": round(age, 3)}
+
+
+def _verification(place: Place, now: datetime) -> dict[str, Any] | None:
+    """How the verifications go that the capture file asks for; None where it asks for none."""
+    entry = None if place.file is None else place.file.verify
+    return None if entry is None else VerificationRecord.of(place.folder).as_json(entry.every, now)
 
 
 def _verified(store: Store) -> dict[str, Verified]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from tidemark.protocol.log_lines import RereadCause
 from tidemark.runtime.progress.liveness import Liveness
+from tidemark.runtime.status.words import unverified
 
 WELL, NEEDS_SOMEBODY, NOT_RUNNING = 0, 1, 3
 """Exit statuses of ``tidemark status``. 2 is wrong usage, as of every command."""
@@ -61,6 +62,8 @@ def needs(report: dict[str, Any], life: Liveness) -> list[Need]:
             found = f"found by tidemark verify at {one['time']}"
             remedy = f"See which: tidemark verify {file} --table {shlex.quote(name)}. With --repair they are read again"
             lacking.append(Need(f"rows of {name} differ from the source", found, remedy))
+    if (verification := report["verification"]) is not None and verification["late"]:
+        lacking += [Need(f"{what} is not verified", why, remedy) for what, why, remedy in unverified(verification)]
     for failure in report["retained"]["failures"]:
         lacking.append(_of_error(f"the capture cannot resume: {failure['code']}", failure))
     return lacking

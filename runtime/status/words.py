@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
+from tidemark.protocol.error_codes import REGISTERED
 from tidemark.runtime.progress.liveness import time_of
 from tidemark.runtime.progress.quantities import duration, size
 
@@ -101,3 +102,27 @@ def verified_in_words(found: dict[str, dict[str, Any]], now: datetime) -> Iterat
     if equal:
         tables = "1 table" if len(equal) == 1 else f"{len(equal):,} tables"
         yield f"verified {tables}, the first {duration(max(equal))} ago: equal"
+
+
+def unverified(verification: dict[str, Any] | None) -> Iterator[tuple[str, str, str]]:
+    """What the verifications that a capture file asks for could not compare: what it is, why not, and what to do."""
+    if verification is None:
+        return
+    reasons = {name: lacking["why"] for name, lacking in verification["lacking"].items()}
+    in_spark = {name for name, lacking in verification["lacking"].items() if lacking["in_spark"]}
+    if verification["failed"]:
+        reasons = {"the capture": verification["failed"]} | reasons
+    for name, why in reasons.items():
+        code = REGISTERED.get(why.partition(":")[0])
+        what = f"{name} in Spark" if name in in_spark else name
+        yield what, why, code.remedy if code is not None else "It is tried again by itself"
+
+
+def verification_in_words(verification: dict[str, Any] | None, now: datetime) -> Iterator[str]:
+    """The same for people, with the time of the next try."""
+    again = None if verification is None else time_of(verification["again"])
+    left = 0.0 if again is None else (again - now).total_seconds()
+    when = f"tried again in {duration(left)}" if left > 0 else "it is tried again"
+    for what, why, remedy in unverified(verification):
+        yield f"not verified: {what}: {why}; {when}"
+        yield f"         what to do: {remedy}"

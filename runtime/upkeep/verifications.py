@@ -10,33 +10,30 @@ import logging
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
 from tidemark.protocol.capture_file.verify_entry import VerifyEntry
-from tidemark.protocol.store.local import DirectoryStore
-from tidemark.runtime.changelog.files.failures import writing
+from tidemark.protocol.errors import ChangeLogError
 from tidemark.runtime.progress.state_folder import StateFolder
+from tidemark.runtime.progress.verification_record import FILE, Lacking, VerificationRecord
 
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 5.0
 """How often it is looked whether a verification is due."""
 
-AGAIN_SECONDS = 600.0
-"""How long after one that could not end, or could not compare all tables, the next one begins."""
-
-_FILE = "verification.json"
-
 Tell = Callable[..., None]
 """Takes a level, a message for people, and fields."""
 
 
 class Schedule(threading.Thread):
-    """Works while it is entered. The time of the last verification is in the capture's state folder.
+    """Works while it is entered. What is known of the last verification is in the capture's state folder.
+
+    Where tables could not be compared, these alone are verified again, after ever longer pauses. If they are only
+    lacking in Spark, their source is not read before Spark's tables can be.
 
     Args:
         file: The capture file.
@@ -57,7 +54,6 @@ class Schedule(threading.Thread):
         self._is_ready = is_ready
         self._tell = tell
         self._over = threading.Event()
-        self._not_before = 0.0
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()  # Of the process: none is started once it is over.
 
@@ -74,31 +70,35 @@ class Schedule(threading.Thread):
 
     def run(self) -> None:
         while not self._over.wait(LOOK_SECONDS):
-            if self.is_due() and self._is_ready():
-                self._verify()
+            record, now = VerificationRecord.of(self._folder), datetime.now(UTC)
+            all_tables = record.due(now, self._every)
+            if (all_tables or record.retry_due(now, self._every)) and self._is_ready():
+                self._verify(record, all_tables=all_tables)
 
-    def is_due(self) -> bool:
-        """Whether a verification is to begin now."""
-        return time.monotonic() >= self._not_before and time.time() - self._last() >= self._every
-
-    def _verify(self) -> None:
+    def _verify(self, record: VerificationRecord, *, all_tables: bool) -> None:
+        command = [*self._command, *([] if all_tables else _of_lacking(record.lacking))]
         with self._lock:
             if self._over.is_set():
                 return
             self._process = subprocess.Popen(
-                self._command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
             )
         said, complaint = self._process.communicate()
         if self._over.is_set():
             return
-        status = self._process.returncode
-        if status == 1 and said:
-            self._tell_differences(json.loads(said))
-        if status == 0 or (status == 1 and said):
-            self._remember()
+        status, now = self._process.returncode, datetime.now(UTC)
+        if not said or status not in (0, 1, 3):
+            why = _reason(complaint) or f"tidemark verify ended with {status}"
+            # A table that is lacking may not be captured any more.
+            self._remember(record.after_failure(now, self._every, why, forget=not all_tables and status == 2))
+            logger.warning("no table could be verified; that is tried again: %s", why)
             return
-        self._not_before = time.monotonic() + AGAIN_SECONDS
-        logger.warning("not all tables could be verified; that is tried again in 10 min%s", _reason(complaint))
+        found = json.loads(said)
+        self._tell_differences(found)
+        lacking = _lacking(found)
+        self._remember(record.after(now, self._every, lacking, all_tables=all_tables))
+        for name, one in lacking.items():
+            logger.warning("%s could not be verified; that is tried again: %s", name, one.why)
 
     def _tell_differences(self, found: dict[str, Any]) -> None:
         for name, one in found["tables"].items():
@@ -108,21 +108,27 @@ class Schedule(threading.Thread):
                     text = f"{what} of {name} in {where} {differ} from the source"
                     self._tell("error", text, code="TM-RUN-030")
 
-    def _last(self) -> float:
-        """When the last one ended, in seconds since 1970; 0 before the first."""
-        path = self._folder.path
-        if path is None or not (path / _FILE).exists():
-            return 0.0
+    def _remember(self, record: VerificationRecord) -> None:
         try:
-            return datetime.fromisoformat(json.loads((path / _FILE).read_bytes())["ended"]).timestamp()
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            logger.warning("%s cannot be read, so tables are verified now (%s)", _FILE, error)
-            return 0.0
+            record.save(self._folder)
+        except ChangeLogError as error:  # The capture says the same of its log.
+            logger.warning("%s cannot be written, so tables may be verified once more: %s", FILE, error.message)
 
-    def _remember(self) -> None:
-        if (path := self._folder.path) is not None:
-            with writing(str(path / _FILE)):
-                DirectoryStore(path).replace(_FILE, json.dumps({"ended": datetime.now(UTC).isoformat()}).encode())
+
+def _lacking(found: dict[str, Any]) -> dict[str, Lacking]:
+    """The tables that were not compared and can be, at another time."""
+    lacking: dict[str, Lacking] = {}
+    for name, one in found["tables"].items():
+        for part, in_spark in ((one["spark"], True), (one, False)):
+            if part is not None and part["why"] and part["covered"]:
+                lacking.setdefault(name, Lacking(why=part["why"], in_spark=in_spark))
+    return lacking
+
+
+def _of_lacking(lacking: dict[str, Lacking]) -> list[str]:
+    """The command's options for these tables."""
+    first = ["--spark-first"] if all(one.in_spark for one in lacking.values()) else []
+    return [*first, *(part for name in lacking for part in ("--table", name))]
 
 
 def _reason(complaint: bytes) -> str:
@@ -130,6 +136,6 @@ def _reason(complaint: bytes) -> str:
     last = complaint.decode("utf-8", "replace").strip().rpartition("\n")[2]
     try:
         said = json.loads(last)
-        return f": {said['fields']['code']}: {said['message']}"
+        return f"{said['fields']['code']}: {said['message']}"
     except (ValueError, KeyError, TypeError):
-        return f": {last}" if last else ""
+        return last

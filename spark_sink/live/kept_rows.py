@@ -20,7 +20,7 @@ from tidemark.protocol.capture_file import CaptureFile
 from tidemark.protocol.changelog import TableSchema
 from tidemark.protocol.verification.chunk_files import digested
 from tidemark.spark_sink.live.state_partitions import plan_state, read_state
-from tidemark.spark_sink.live.table_view import table_view
+from tidemark.spark_sink.live.table_view import TableView, table_view
 from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.source.log_path import places_of
 from tidemark.spark_sink.spark.executors import checked_session
@@ -72,15 +72,33 @@ class KeptRows:
             TidemarkError: As ``table_view``, and ``TM-SPK-015`` for a damaged table; on a cluster also as
                 ``checked_session``, and ``TM-SPK-013`` where Spark fails.
         """
-        if self._warehouse is None:
-            return None
-        view = table_view(FollowedLog(self._log), table, offset, self._warehouse)
-        if view.base.table is None:
+        view = self._view(table, offset)
+        if view is None:
             return None
         work = plan_state(view, [column.name for column in schema.columns])
         if self._session is None:
             return (rows for partition in work for rows in _digested(partition, schema))
         return _in_tasks(self._session.session(), work, schema)
+
+    def reach(self, table: str, offset: int) -> None:
+        """Looks whether the table that is kept can be read, on a cluster whether its executors answer. Reads no row.
+
+        Args:
+            table: ``schema.table``.
+            offset: As of ``of``.
+
+        Raises:
+            TidemarkError: As ``of``.
+        """
+        if self._view(table, offset) is not None and self._session is not None:
+            self._session.session()
+
+    def _view(self, table: str, offset: int) -> TableView | None:
+        """None where no current table is kept."""
+        if self._warehouse is None:
+            return None
+        view = table_view(FollowedLog(self._log), table, offset, self._warehouse)
+        return None if view.base.table is None else view
 
     def __enter__(self) -> Self:
         return self

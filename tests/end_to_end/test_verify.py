@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from contextlib import ExitStack, closing
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from tests.workload.tables import Database, create_tables, source_of
 from tests.workload.writers import Workload
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.runtime.changelog.events import segment_events
+from tidemark.runtime.progress.verification_record import VerificationRecord
 
 
 def verified(capture: Capture, *options: str) -> tuple[int, dict[str, Any]]:
@@ -174,6 +175,49 @@ def test_it_is_done_in_the_background(database: Database, tmp_path: Path) -> Non
             status = capture.run("status")
             assert status.status == 1 and "rows of public.planted differ from the source" in status.said
             assert (capture.status_file.parent / "verification.json").exists()
+
+
+@pytest.mark.slow
+@SHARED
+def test_in_the_background_nothing_is_read_before_spark_can_be_reached(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = {"verify": {"every": "1d", "share": "100%"}}
+    capture = Capture(tmp_path, database, tables=["public.planted"], entries=entries)
+    with database.connect() as connection:
+        connection.execute("CREATE TABLE planted (code text PRIMARY KEY); INSERT INTO planted VALUES ('a'), ('b')")
+    capture.catch_up()
+    assert capture.materialize().status == 0
+    verified, lake = capture.log / "verify/public/planted/verified.json", {"warehouse": str(capture.lake)}
+    capture.entries = {**entries, "spark": {**lake, "master": "spark://127.0.0.1:1"}}
+    capture.write()
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+
+    def record() -> VerificationRecord:
+        return VerificationRecord.of(capture.state)
+
+    def once_more() -> VerificationRecord:
+        """What is known after the next try, which is made due."""
+        before = record().model_copy(update={"again": datetime.now(UTC) - timedelta(days=1)})
+        before.save(capture.state)
+        return wait_until(lambda: record() if record() != before else None, 60, "it is tried again")
+
+    with capture.start():
+        first = wait_until(lambda: record() if record().lacking else None, 90, "what is lacking is known")
+        run = json.loads(verified.read_bytes())["run"]
+        said = capture.run("status")
+        assert "not verified: public.planted in Spark: TM-SPK-001: /nowhere/bin/java cannot be run; tried" in said.said
+        assert (said.status, first.tries) == (0, 1)
+        second = once_more()
+        assert (second.ended, second.since, second.tries) == (first.ended, first.since, 2)
+        assert json.loads(verified.read_bytes())["run"] == run, "the source was read once more"
+        second.model_copy(update={"since": datetime.now(UTC) - timedelta(days=2)}).save(capture.state)
+        assert "public.planted in Spark is not verified" in capture.run("status").said
+        capture.entries = {**entries, "spark": lake}
+        capture.write()
+        assert once_more() == VerificationRecord(ended=first.ended)
+        assert json.loads(verified.read_bytes())["different_in_spark"] == 0
+        assert "not verified" not in capture.run("status").said
 
 
 @pytest.mark.slow

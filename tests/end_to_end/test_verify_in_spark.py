@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tests.servers.object_store import S3Server
 from tests.servers.spark_cluster import SETTINGS, SparkCluster
 from tests.spark_sink.live.kept_base import fold, kept
 from tests.spark_sink.log_builder import Event, LogBuilder, create, schema
@@ -20,6 +21,7 @@ from tests.warm_process import run_to_its_end
 from tidemark.demo.processes import TIDEMARK
 from tidemark.protocol.store import Store
 from tidemark.protocol.store.local import DirectoryStore
+from tidemark.protocol.store.opening import opened
 from tidemark.protocol.verification.chunk_files import chunk_bytes, digested
 from tidemark.protocol.verification.files import Begun, Ended, begin_path, chunk_path, end_path
 from tidemark.spark_sink.tables.column_types import arrow_schema
@@ -45,6 +47,8 @@ class Verified:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.place = str(folder)
+        self.store: S3Server | None = None
         self.log = LogBuilder(folder / "log", schema(ITEMS), schema(BROKEN))
         for table in (ITEMS, BROKEN):
             self.log.commit(*(create(**row(id), snapshot=True, table=table) for id in range(ROWS)), rows=200)
@@ -68,16 +72,28 @@ class Verified:
         content[4:200] = bytes(196)
         file.write_bytes(content)
 
-    def verify(self, master: str | None = None, environment: dict[str, str] | None = None, **conf: str) -> Any:
+    def move(self, s3: S3Server) -> None:
+        """Puts log and lake into a bucket."""
+        self.place, self.store = f"s3://{s3.bucket()}", s3
+        for name in ("log", "lake"):
+            here, there = DirectoryStore(self.folder / name), opened(f"{self.place}/{name}", s3.settings)
+            for entry in here.list(""):
+                there.replace(entry.path, here.read(entry.path))
+
+    def verify(
+        self, master: str | None = None, environment: dict[str, str] | None = None, *options: str, **conf: str
+    ) -> Any:
         """What the command finds, by table."""
-        entry = {"warehouse": "lake", "conf": conf, **({"master": master} if master else {})}
-        file = self.folder / "capture.yaml"
-        content = {"capture": "test", "connector": {"command": ["x"]}, "log": "log", "spark": entry}
+        entry = {"warehouse": f"{self.place}/lake", "conf": conf, **({"master": master} if master else {})}
+        file, log = self.folder / "capture.yaml", f"{self.place}/log"
+        content: dict[str, Any] = {"capture": "test", "connector": {"command": ["x"]}, "log": log, "spark": entry}
+        if self.store is not None:
+            content["store"] = {**self.store.entry, "secret_access_key": {"env": "KEY_OF_THE_COMMAND"}}
         file.write_text(json.dumps(content))
-        store = DirectoryStore(self.log.root)
+        store = opened(log, self.store.settings if self.store is not None else None)
         self._read(store, ITEMS, self.rows.values())
         self._read(store, BROKEN, [row(id) for id in range(ROWS)])
-        command = [*TIDEMARK, "verify", str(file), "--json"]
+        command = [*TIDEMARK, "verify", str(file), "--json", *options]
         ended = run_to_its_end(command, environment={**os.environ, **(environment or {})}, timeout=240)
         line = next((line for line in ended.stdout.splitlines() if line.startswith('{"run"')), None)
         assert line is not None, ended.stdout + ended.stderr
@@ -137,6 +153,17 @@ def test_executors_read_and_digest_the_rows(verified: Verified, spark_cluster: S
     assert ended == {(True, True): 2 + 3, (True, False): 1}
 
 
+@pytest.mark.slow
+@pytest.mark.drawn(2, of="a cluster of Spark's")
+def test_executors_that_share_only_a_bucket_with_the_command(
+    verified: Verified, spark_cluster: SparkCluster, s3: S3Server
+) -> None:
+    verified.damage()
+    verified.move(s3)
+    of_executors = {**SETTINGS, "spark.eventLog.enabled": "false", "spark.task.maxFailures": "1"}
+    check(verified.verify(spark_cluster.url, spark_cluster.environment(KEY_OF_THE_COMMAND=s3.secret), **of_executors))
+
+
 def test_without_a_cluster_the_command_does_it(verified: Verified) -> None:
     verified.damage()
     check(verified.verify("local[4]"))
@@ -146,4 +173,11 @@ def test_a_cluster_that_cannot_be_reached_is_said(verified: Verified) -> None:
     found = verified.verify("spark://127.0.0.1:1", {"JAVA_HOME": "/nowhere"})
     for table in found.values():
         assert (table["different"], table["why"]) == ({}, None)
+        assert table["spark"]["why"] == "TM-SPK-001: /nowhere/bin/java cannot be run"
+
+
+def test_a_cluster_may_be_reached_first(verified: Verified) -> None:
+    found = verified.verify("spark://127.0.0.1:1", {"JAVA_HOME": "/nowhere"}, "--spark-first")
+    for table in found.values():
+        assert table["why"] == "its rows were not read, since the table in Spark could not be compared"
         assert table["spark"]["why"] == "TM-SPK-001: /nowhere/bin/java cannot be run"
