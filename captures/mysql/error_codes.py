@@ -209,4 +209,11 @@ CODES = (
         "Have both machines keep their time by the same time server (chrony, systemd-timesyncd). The lag is counted from "
         "the server's times of commits: it is wrong by the difference, and so are reads as of a time.",
     ),
+    manual(
+        "TM-MY-058",
+        "A row in the log cannot be read",
+        "The table is emptied and read again; nothing needs to be done for it. If the error comes back, a binary log file "
+        "on the server is damaged, or the server is newer than this connector: check the file with mysqlbinlog "
+        "--verify-binlog-checksum, and upgrade the connector.",
+    ),
 )

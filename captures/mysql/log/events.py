@@ -359,7 +359,7 @@ _HEAD = 8
 
 def row_event(kind: int, data: bytes, text: ByteText, start: int, end: int) -> tuple[str, bytes, ByteText, int, int]:
     """What an event does, and where the count of its columns begins and its rows end: in ``data`` and ``text``, or in
-    others when it is compressed. Raises SourceError ``TM-MY-049`` when it does not decompress.
+    others when it is compressed. Raises ValueError when it does not decompress.
     """
     what, version, compressed = ROW_EVENTS[kind]
     at = start + _HEAD
@@ -372,6 +372,6 @@ def row_event(kind: int, data: bytes, text: ByteText, start: int, end: int) -> t
         count, rows = lenenc(data, at)
         rows += (2 if what == UPDATE else 1) * ((count + 7) // 8)
         whole = data[at:rows] + inflate(data[rows:end])
-    except (ValueError, LookupError):
-        raise SourceError("TM-MY-049", "compressed rows in the log do not decompress") from None
+    except LookupError:
+        raise ValueError("compressed rows that end too early") from None
     return what, whole, byte_text(whole), 0, len(whole)

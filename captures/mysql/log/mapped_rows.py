@@ -11,10 +11,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from tidemark.captures.contract.errors import UnfitValues
 from tidemark.captures.contract.log import LogBatch
 from tidemark.captures.mysql.log.events import WITHOUT_TABLE, row_event
 from tidemark.captures.mysql.log.logged_tables import LoggedTables
 from tidemark.captures.mysql.log.open_transaction import MappedRows, OpenTransaction
+from tidemark.captures.mysql.rows.log_decoder import UnreadableRows
 from tidemark.captures.mysql.rows.partial_rows import LacksKey
 from tidemark.captures.mysql.rows.row_loops import Sink
 from tidemark.captures.mysql.tables.logged_table import LoggedTable
@@ -31,6 +33,9 @@ MOST_WAITING = 512
 
 MOST_WAITING_BYTES = 128 * 1024
 """Bytes of their rows. What they are on their way into columns fits a processor's cache."""
+
+_OF_A_TABLE = (UnfitValues, LacksKey, UnreadableRows)
+"""Errors about rows that concern no other table."""
 
 
 class TableMaps:
@@ -96,12 +101,35 @@ class TableMaps:
         number = data[start : start + 6]
         table = self._maps.get(number)
         if table is not None:
-            return MappedRows(table, *row_event(kind, data, text, start, end), number)
+            return self._read(kind, data, text, start, end, table, number, batch)
         if number not in self._maps and number != WITHOUT_TABLE:
             raise SourceError("TM-MY-044", f"rows at {place} without their table")
         if number in self._unfit:
-            rows = MappedRows(self._unfit[number][0], *row_event(kind, data, text, start, end), number)
-            self._look_for_more(rows, batch)
+            rows = self._read(kind, data, text, start, end, self._unfit[number][0], number, batch)
+            if rows is not None:
+                self._look_for_more(rows, batch)
+        return None
+
+    def _read(
+        self,
+        kind: int,
+        data: bytes,
+        text: ByteText,
+        start: int,
+        end: int,
+        table: LoggedTable,
+        number: bytes,
+        batch: LogBatch,
+    ) -> MappedRows | None:
+        """The rows of an event; None, and their table is set aside, if they do not decompress."""
+        try:
+            return MappedRows(table, *row_event(kind, data, text, start, end), number)
+        except ValueError:
+            self.flush(batch)
+            name = self._tables.tables[table.binding].name
+            error = UnreadableRows("TM-MY-058", f"{name}: compressed rows in the log do not decompress")
+        if self._tables.tables.captures(table.binding):
+            self._tables.set_aside(table.binding, error, batch)
         return None
 
     def write(self, rows: MappedRows, transaction: OpenTransaction, place: str, batch: LogBatch) -> None:
@@ -153,7 +181,7 @@ class TableMaps:
     ) -> None:
         try:
             transaction.rows(rows, place, lines, batch)
-        except (BadValues, LacksKey) as error:
+        except _OF_A_TABLE as error:
             self._tables.set_aside(rows.table.binding, error, batch)
             if isinstance(error, BadValues):
                 self._unfit[rows.number] = rows.table, error
@@ -170,3 +198,5 @@ class TableMaps:
             if not error.columns.keys() <= known.columns.keys():
                 self._unfit[number] = table, known.joined(error)
                 batch.set_aside(table.binding, self._unfit[number][1])
+        except _OF_A_TABLE:
+            return  # The table is set aside already.

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
+from tidemark.captures.contract.errors import UnfitValues
 from tidemark.captures.mysql.rows.partial_rows import PartialRows, RepairedImage, RepairedRows
 from tidemark.captures.mysql.rows.row_images import MISFITS, DecodedTable, Image
 from tidemark.captures.mysql.rows.row_loops import (
@@ -34,6 +35,10 @@ _OPS = {INSERT: "c", DELETE: "d"}
 
 _GROWTH = 6
 """The most bytes of JSON for a byte of a row: U+0000 to U+001F take that many."""
+
+
+class UnreadableRows(SourceError):
+    """``TM-MY-058``: it is not known where the values of a row in the log end, or what they are."""
 
 
 class RowDecoder:
@@ -70,7 +75,8 @@ class RowDecoder:
 
         Raises:
             BadValues: ``TM-CAP-020`` a policy does not accept values that a document cannot represent.
-            SourceError: ``TM-MY-030`` the rows do not have the table's columns.
+            UnfitValues: ``TM-MY-031`` a column's type or character set is not known.
+            UnreadableRows: The rows do not have the table's columns.
             LacksKey: A row lacks its key.
         """
         rows = at + self._head_bytes[kind]
@@ -116,12 +122,15 @@ class RowDecoder:
         return tuple(found) if len(found) == len(self._table.emitted) > 0 else None
 
     def gather(self, kind: str, data: bytes, at: int) -> tuple[Gather | None, int]:
-        """What gathers the rows of an event, if they are whole, and where they begin. Raises as ``decode``."""
+        """What gathers the rows of an event, if they are whole and can be read, and where they begin."""
         rows = at + self._head_bytes[kind]
         head = kind, data[at:rows]
         if head not in self._gathers:
-            _, images = self._writer(*head)
             self._gathers[head] = None
+            try:
+                _, images = self._writer(*head)
+            except (UnfitValues, UnreadableRows):
+                return None, rows  # ``decode`` tells why.
             if kind in _OPS and self._is_whole(kind, images):
                 self._gathers[head] = rows_cells(images[0])
             elif kind == UPDATE and self._is_whole(kind, images):
@@ -148,9 +157,12 @@ class RowDecoder:
 
     def _writer(self, kind: str, head: bytes) -> tuple[Write, list[Image]]:
         """The writer of events that begin with ``head``, which has the number of columns and those of each image."""
-        count, at = lenenc(head, 0)
+        try:
+            count, at = lenenc(head, 0)
+        except MISFITS:
+            raise self._unfitting() from None
         if count != len(self._table.logged):
-            raise SourceError("TM-MY-030", f"{self._name}: rows do not have as many columns as their table")
+            raise self._unfitting()
         bitmaps = [head[start : start + self._bitmap_bytes] for start in range(at, len(head), self._bitmap_bytes)]
         images = [self._image(bitmap, raw=kind == PARTIAL_UPDATE) for bitmap in bitmaps]
         if self._is_whole(kind, images):
@@ -170,7 +182,7 @@ class RowDecoder:
             try:
                 image = self._images[bitmap, raw] = Image(self._table, places, raw_json=raw)
             except LookupError as error:
-                raise SourceError("TM-MY-031", f"{self._name}: a column's type or character set: {error}") from None
+                raise UnfitValues("TM-MY-031", f"{self._name}: a column's type or character set: {error}") from None
         return image
 
     def _is_whole(self, kind: str, images: Sequence[Image]) -> bool:
@@ -180,8 +192,8 @@ class RowDecoder:
     def _complete(self, image: Image) -> bool:
         return len(image.places) == len(self._table.logged) or set(self._table.emitted) <= set(image.places)
 
-    def _unfitting(self) -> SourceError:
-        return SourceError("TM-MY-030", f"{self._name}: rows in the log do not have the table's columns")
+    def _unfitting(self) -> UnreadableRows:
+        return UnreadableRows("TM-MY-058", f"{self._name}: rows in the log do not have the table's columns")
 
 
 def _whole_update(opening: dict[str, str], before: Image, after: Image) -> WriteRow:

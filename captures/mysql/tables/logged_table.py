@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from tidemark.backfill.keys import Key, TouchedKeys
 from tidemark.captures.contract.errors import UnfitValues
 from tidemark.captures.mysql.rows import table_map
-from tidemark.captures.mysql.rows.log_decoder import RowDecoder
+from tidemark.captures.mysql.rows.log_decoder import RowDecoder, UnreadableRows
 from tidemark.captures.mysql.rows.row_images import DecodedTable
 from tidemark.captures.mysql.rows.table_map import LoggedColumn, are_named, read_table_map, read_table_name
 from tidemark.captures.mysql.tables.bindings import BoundTable
@@ -72,14 +72,18 @@ def logged_table(body: bytes, tables: CapturedTables, *, mariadb: bool) -> Logge
     """
     try:
         name = read_table_name(body)
-        bound = tables.bound(*name)
-        if bound is None:
-            return None
-        logged = read_table_map(body, tables.charsets.of_collation, mariadb=mariadb)
     except (ValueError, LookupError):
         raise SourceError("TM-MY-044", "a malformed TABLE_MAP event") from None
-    identity, before = bound.identity, bound.table.columns
+    bound = tables.bound(*name)
+    if bound is None:
+        return None
     origin = origin_members(*name).decode("latin-1")
+    try:
+        logged = read_table_map(body, tables.charsets.of_collation, mariadb=mariadb)
+    except (ValueError, LookupError):
+        why = UnreadableRows("TM-MY-058", f"{'.'.join(name)}: the columns of its rows in the log cannot be read")
+        return LoggedTable(bound.binding, None, False, origin, unfit=why)
+    identity, before = bound.identity, bound.table.columns
     try:
         bound, known = _columns(logged, bound, tables)
         if known is None or not set(bound.key) <= {column.name for column in known}:

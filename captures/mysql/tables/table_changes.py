@@ -197,6 +197,13 @@ ROW_WITHOUT_KEY = TableChange(
     Consequence.SET_ASIDE,
     "TM-MY-047",
 )
+ROW_UNREADABLE = TableChange(
+    "row_unreadable",
+    "a row whose end is not known: its bytes are not of the table's columns, or damaged",
+    "the row in the log",
+    Consequence.SET_ASIDE,
+    "TM-MY-058",
+)
 
 CHANGES = tuple(each for each in list(globals().values()) if isinstance(each, TableChange))
 """All of them, in the order in which they are defined above."""

@@ -165,8 +165,8 @@ def test_a_change_of_the_key_is_a_delete_and_a_create() -> None:
 @pytest.mark.parametrize(
     ("body", "code"),
     [
-        (b"\x03\x07\x00", "TM-MY-030"),  # three columns where there are two
-        (b"\x02\x03\x00\x01\x00\x00", "TM-MY-030"),  # a row that ends in the middle
+        (b"\x03\x07\x00", "TM-MY-058"),  # three columns where there are two
+        (b"\x02\x03\x00\x01\x00\x00", "TM-MY-058"),  # a row that ends in the middle
         (b"\x02\x03\x01\x05\x05ab", "TM-MY-047"),  # no key
         (b"\x02\x03\x00" + number(1) + b"\x02\xff\xff", "TM-CAP-020"),  # not text of its character set
     ],
