@@ -48,6 +48,7 @@ IN_WORDS = {
     "prepared_before": "a transaction ended that had been prepared before the capture began",
     "reserved_name": "a column has a name that is reserved",
     "rolled_back": "rows that the log had shown were rolled back",
+    "row_unreadable": "the log has a row whose end is not known",
     "row_without_key": "the log has a row without its key",
     "rows_without_events": "rows may have come or gone without events",
     "statement_without_rows": "the log has a statement in place of the rows that it changed",

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from tests.protocol.version_2 import OldLog
@@ -82,7 +83,9 @@ def test_a_whole_log(root: Path) -> None:
 def flip(path: Path) -> None:
     """Changes a byte of a page: the footer is as it was."""
     data = bytearray(path.read_bytes())
-    data[60] ^= 0xFF
+    column = pq.read_metadata(path).row_group(0).column(0)
+    begin = column.dictionary_page_offset or column.data_page_offset
+    data[begin + column.total_compressed_size - 1] ^= 0xFF
     path.write_bytes(data)
 
 

@@ -13,7 +13,7 @@ import pytest
 from tests.captures.changes_page import kept, markdown
 from tests.captures.mysql.captured_log import CapturedLog, captured_log
 from tests.captures.mysql.chunks import test_keyless_tables, test_xa_backfill
-from tests.captures.mysql.log import test_mysql_log
+from tests.captures.mysql.log import test_damaged_rows, test_mysql_log
 from tests.captures.mysql.log.test_stream import global_setting
 from tests.captures.mysql.table_chunks import run
 from tests.captures.session import bindings, session
@@ -311,5 +311,6 @@ ELSEWHERE = {
     table_changes.PREPARED_BEFORE: (
         test_xa_backfill.test_a_user_who_may_not_see_prepared_transactions_reads_the_table_again
     ),
+    table_changes.ROW_UNREADABLE: test_damaged_rows.test_a_row_without_an_end_sets_its_table_aside,
     table_changes.COUNTED_ROWS: test_keyless_tables.test_what_a_snapshot_has_of_the_log,
 }
