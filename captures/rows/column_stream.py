@@ -18,8 +18,8 @@ class ColumnStream:
     """Writes record batches.
 
     Args:
-        pass_on: Takes all pieces but the last one as soon as they are written: the database goes on meanwhile, and the
-            end of a chunk, before which its reader gets no other, has little left to do.
+        pass_on: Takes all pieces but the last one as soon as they are written. Then little is left to write when a
+            chunk ends; its reader gets no other chunk before that.
 
     Attributes:
         size: Bytes so far.

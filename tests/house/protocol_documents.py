@@ -46,7 +46,7 @@ ROOMS: dict[str, str] = {
 
 POLICIES: dict[Policy, str] = {
     Policy.RETRY: "The runtime retries by itself, with growing pauses.",
-    Policy.MANUAL: "The runtime stops and waits for a person.",
+    Policy.MANUAL: "If it ends the capture, the runtime does not try again: it waits for a person.",
 }
 
 

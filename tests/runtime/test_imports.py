@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
 
 CAPTURE = "tidemark.runtime.commands.capture"
 
@@ -38,3 +41,18 @@ def test_arrow_that_was_there_before_keeps_what_it_has() -> None:
         "print(pa.table({'a': [1, 2]}).to_pandas()['a'].sum(), end='')"
     )
     assert printed(code) == "3"
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="only Linux says what pages a process has asked for")
+def test_arrow_asks_for_no_huge_pages() -> None:
+    """``hg`` stands for memory that a process asked to have in huge pages (proc_pid_smaps(5))."""
+    looked = (
+        "import os; buffers = [pa.allocate_buffer(600_000) for _ in range(40)];"
+        "lines = open('/proc/self/smaps').read().splitlines();"
+        "asked = any('hg' in line.split() for line in lines if line.startswith('VmFlags'));"
+        "print(asked, 'MIMALLOC_ALLOW_THP' in os.environ, end='')"
+    )
+    loads = "from tidemark.runtime.changelog.arrow import load_arrow; load_arrow();"
+    if printed(f"import pyarrow as pa; {looked}") != "True False":
+        pytest.skip("Arrow asks for none on this system")
+    assert printed(f"{loads} import pyarrow as pa; {looked}") == "False False"
