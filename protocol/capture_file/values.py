@@ -13,7 +13,7 @@ _STORES = ("s3", "gs", "az")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
-STRICT = ConfigDict(extra="forbid", frozen=True)
+STRICT = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 """The configuration of every mapping of the file: an unknown key is a mistake."""
 
 

@@ -244,6 +244,7 @@ def _prepare(
     selection = preparation.select(spec, discovered)
     if opens:
         preparation.begin_session(selection.tables)
+    preparation.begin("apply")  # Last, because it imports the least.
     for warning in selection.warnings:
         display.notice("warning", warning)
     prepared = preparation.validate(selection.tables)
