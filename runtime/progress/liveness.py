@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from tidemark.runtime.progress.processes import Process, known
 from tidemark.runtime.progress.quantities import duration
 
 FRESH_SECONDS = 20.0
@@ -26,17 +26,19 @@ class Liveness:
 
     Attributes:
         state: ``running``; ``waiting for the source``; ``connector silent``; ``not answering``, for a process that
-            exists but does not write its status; ``stopped``, ``caught up``, ``failed`` and ``killed`` after the end;
-            ``unknown``.
+            exists but does not write its status, or was halted by a signal; ``stopped``, ``caught up``, ``failed`` and
+            ``killed`` after the end; ``unknown``.
         running: It runs, whatever the state of its source or connector.
         since: When the state began, as far as known.
         pid: Id of the process, 0 if unknown.
+        halted: It was halted by a signal, or by a debugger, and continues when it is told to.
     """
 
     state: str
     running: bool
     since: datetime | None = None
     pid: int = 0
+    halted: bool = False
 
     def in_words(self, now: datetime) -> str:
         """The state for people."""
@@ -48,6 +50,8 @@ class Liveness:
                 return f"running (process {self.pid}), but the source has been unreachable for {ago}"
             case "connector silent":
                 return f"running (process {self.pid}), but its connector has sent nothing for {ago}"
+            case "not answering" if self.halted:
+                return f"NOT ANSWERING: process {self.pid} is halted, by a signal; kill -CONT {self.pid} continues it"
             case "not answering":
                 return f"NOT ANSWERING: process {self.pid} exists, but has not written its status for {ago}"
             case "unknown" if self.since is None:
@@ -73,8 +77,11 @@ def liveness(status: dict[str, Any] | None, now: datetime | None = None) -> Live
         return Liveness(str(status.get("outcome")), False, ended, pid)
     fresh = written is not None and (moment - written).total_seconds() < FRESH_SECONDS
     here = status.get("host") == socket.gethostname()
-    if here and not _is_there(pid):
+    process = known(pid) if here else None
+    if here and (process is None or (not fresh and written is not None and _is_younger(process, written))):
         return Liveness("killed", False, written, pid)
+    if process is not None and process.halted:
+        return Liveness("not answering", False, written, pid, halted=True)
     if not fresh:
         return Liveness("not answering" if here else "unknown", False, written, pid)
     if (away := time_of(status.get("source_away_since"))) is not None:
@@ -98,13 +105,6 @@ def time_of(text: object) -> datetime | None:
     return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
 
-def _is_there(pid: int) -> bool:
-    if pid <= 0:
-        return False
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+def _is_younger(process: Process, written: datetime) -> bool:
+    """Whether a process began after a status was written: the one that wrote it has ended, and left its id to this."""
+    return process.began is not None and process.began > written + timedelta(seconds=SLACK_SECONDS)

@@ -17,6 +17,7 @@ from tests.runtime.capture_folder import OPENED, CaptureFolder, error_line
 from tests.servers.deadline import wait_until
 from tidemark.protocol.errors import SparkError
 from tidemark.runtime.progress.liveness import liveness
+from tidemark.runtime.progress.processes import known
 from tidemark.runtime.progress.state_folder import STATUS
 from tidemark.spark_sink.pipeline.memory import Memory, SetAside, TableMemory, memory_place
 from tidemark.spark_sink.tables.store_place import StorePlace
@@ -209,7 +210,6 @@ def at(seconds: float, now: datetime = NOW) -> str:
         ({"time": at(1), "source_away_since": at(74)}, "waiting for the source", True),
         ({"time": at(1), "status_time": at(85)}, "connector silent", True),
         ({"time": at(1), "status_time": at(9)}, "running", True),
-        ({"time": at(60)}, "not answering", False),
         ({"time": at(1), "pid": 0}, "killed", False),
         ({"time": at(60), "host": "another"}, "unknown", False),
         ({"time": at(1), "host": "another", "pid": 0}, "running", True),
@@ -224,6 +224,32 @@ def test_liveness(status: dict[str, Any], state: str, running: bool) -> None:
 def test_a_process_that_is_over_does_not_run(pid: int) -> None:
     assert liveness({"pid": pid, "host": socket.gethostname(), "time": at(1)}, NOW).state == "killed"
     assert liveness(None, NOW).state == "unknown"
+
+
+def test_a_process_that_exists_but_says_nothing_does_not_answer() -> None:
+    now, there = datetime.now(UTC), {"pid": os.getpid(), "host": socket.gethostname()}
+    began = known(os.getpid())
+    assert began is not None and began.began is not None
+    silent = {**there, "time": began.began.isoformat()}
+    assert liveness(silent, now + timedelta(minutes=1)).state == "not answering"
+
+
+def test_a_process_that_took_the_id_of_another_is_not_it() -> None:
+    status = {"pid": os.getpid(), "host": socket.gethostname(), "time": at(60)}
+    assert liveness(status, NOW).state == "killed"
+
+
+def test_a_process_that_is_halted_or_not_noted_as_ended() -> None:
+    now = datetime.now(UTC)
+    with subprocess.Popen(["sleep", "60"]) as process:
+        status = {"pid": process.pid, "host": socket.gethostname(), "time": now.isoformat()}
+        assert liveness(status, now).state == "running"
+        process.send_signal(signal.SIGSTOP)
+        found = wait_until(lambda: one if (one := liveness(status, now)).halted else None, 10, "it is halted")
+        assert (found.state, found.running) == ("not answering", False)
+        assert f"kill -CONT {process.pid} continues it" in found.in_words(now)
+        process.kill()
+        wait_until(lambda: liveness(status, now).state == "killed", 10, "it has ended, though nobody has noted it")
 
 
 def test_a_status_that_is_no_status_is_none(folder: CaptureFolder) -> None:
