@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import math
 import queue
 import subprocess
@@ -89,7 +90,8 @@ class UrlReceiver(Receiver):
         except urllib.error.URLError as error:
             reason = getattr(error.reason, "strerror", None) or type(error.reason).__name__
             raise NotTaken(f"it cannot be reached: {reason}") from None
-        except (OSError, ValueError) as error:  # The connection breaks; what answers is no web server.
+        # The connection breaks; what answers is no web server.
+        except (OSError, ValueError, http.client.HTTPException) as error:
             raise NotTaken(f"the connection broke: {type(error).__name__}") from None
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import socketserver
 import sys
 import threading
 from collections.abc import Iterator
@@ -12,8 +14,8 @@ from typing import Any
 import pytest
 
 from tests.runtime.notifications.receiving import Posted, receiving
-from tests.servers.deadline import wait_until
 from tidemark.runtime.notifications.delivery import WAITING, CommandReceiver, Delivery, Receiver, UrlReceiver
+from tidemark.testing.deadline import wait_until
 
 ONE = b'{"event":"backfill_done"}'
 
@@ -63,6 +65,31 @@ def test_nobody_listens(posted: Posted) -> None:
     wait_until(lambda: bool(given_up), 60, "it is given up")
     delivery.close()
     assert given_up == ["it cannot be reached: Connection refused"]
+
+
+@pytest.mark.parametrize(
+    "answer", [b"SSH-2.0-OpenSSH_9.2\r\n", b"HTTP/1.1 abc\r\n", b"HTTP/1.1 200 OK\r\nX: " + b"y" * 70_000]
+)
+def test_what_answers_is_no_web_server(answer: bytes) -> None:
+    """The others are told all the same."""
+
+    class Greeting(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            self.wfile.write(answer)
+            self.connection.shutdown(socket.SHUT_WR)
+            self.rfile.read()
+
+    given_up: list[str] = []
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Greeting) as server:
+        threading.Thread(target=server.serve_forever, args=[0.01], daemon=True).start()
+        delivery = Delivery(UrlReceiver(f"http://127.0.0.1:{server.server_address[1]}", {}), given_up.append, 0.2)
+        delivery.put(ONE)
+        wait_until(lambda: len(given_up) == 1, 60, "it is given up")
+        delivery.put(ONE)
+        wait_until(lambda: len(given_up) == 2, 60, "so is the next")
+        delivery.close()
+        server.shutdown()
+    assert all(why.startswith("the connection broke: ") for why in given_up)
 
 
 def test_the_end_of_a_capture_waits_for_a_while(posted: Posted) -> None:
