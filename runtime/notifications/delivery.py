@@ -121,12 +121,17 @@ class Delivery:
             self._waiting.get_nowait()
         self._waiting.put(payload)
 
-    def close(self, seconds: float = LAST_SECONDS) -> None:
-        """Waits until all is delivered, so many seconds at most."""
+    def end(self, seconds: float) -> None:
+        """Lets it deliver what it has, for so many seconds at most. Does not wait for that."""
         self._deadline = time.monotonic() + seconds
         self._waiting.put(None)
         self._ending.set()
-        self._thread.join(seconds)
+
+    def close(self, seconds: float = LAST_SECONDS) -> None:
+        """Waits until all is delivered, so many seconds at most, counted from ``end`` if that was called before."""
+        if not self._ending.is_set():
+            self.end(seconds)
+        self._thread.join(max(0.0, self._deadline - time.monotonic()))
         if self._thread.is_alive():
             self._failed(f"it took more than {seconds:g} s at the end of the capture")
 

@@ -14,7 +14,7 @@ import orjson
 from tidemark.protocol.capture_file.notify_entry import Happening, NotifyEntry, ReceiverEntry
 from tidemark.protocol.errors import UsageError
 from tidemark.runtime.notifications.changes import Changes, Notification, failure
-from tidemark.runtime.notifications.delivery import CommandReceiver, Delivery, Receiver, UrlReceiver
+from tidemark.runtime.notifications.delivery import LAST_SECONDS, CommandReceiver, Delivery, Receiver, UrlReceiver
 from tidemark.runtime.preparation.secret_values import resolve
 from tidemark.runtime.progress.failures import failure_of
 
@@ -73,7 +73,9 @@ class Notifier:
         if isinstance(error, Exception):
             self._tell(failure(failure_of(error)))
         for delivery, _ in self._deliveries:
-            delivery.close()
+            delivery.end(LAST_SECONDS)
+        for delivery, _ in self._deliveries:
+            delivery.close(LAST_SECONDS)
 
     def _watch(self) -> None:
         while not self._over.wait(LOOK_SECONDS):

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import json
+import time
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.runtime.capture_folder import OPENED, CaptureFolder
 from tests.runtime.notifications.receiving import receiving
 from tests.runtime.test_foreign_connectors import captured, sourced
+from tidemark.protocol.capture_file.notify_entry import NotifyEntry
+from tidemark.protocol.errors import ConnectorError
+from tidemark.runtime.notifications import notifier
 
 BEGIN: dict[str, Any] = {"message": {"backfillBegin": {}}}
 COMPLETE: dict[str, Any] = {"message": {"backfillComplete": {}}}
@@ -34,3 +41,18 @@ def test_a_table_that_is_read_again_is_told_once_it_is_whole(folder: CaptureFold
     told = hook.bodies[-1]
     assert told["tables"] == [{"table": "public.t", "generation": 2}]
     assert told["text"] == "shop: a new generation of public.t is shown"
+
+
+def test_receivers_that_hang_hold_up_the_end_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notifier, "LAST_SECONDS", 2.0)
+    entry = NotifyEntry.model_validate({"to": [{"command": ["sleep", "20"]}] * 6})
+    report = {"tables": {}, "away_seconds": 0.0, "lag_seconds": None}
+    said: list[str] = []
+    begun = time.monotonic()
+    with (
+        pytest.raises(ConnectorError),
+        notifier.Notifier(entry, tmp_path, "shop", None, lambda: report, lambda level, text, **_: said.append(text)),
+    ):
+        raise ConnectorError("TM-RUN-002", "it failed")
+    assert time.monotonic() - begun < 6 * 2.0
+    assert len(said) == 6 and "took more than 2 s" in said[0]
