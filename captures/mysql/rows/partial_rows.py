@@ -57,7 +57,8 @@ class PartialRows:
         self._opening = opening
         self._emitted = table.emitted
         self._before, self._after = images[0], images[-1]
-        self._json = [place for place in self._after.places if table.logged[place].type == JSON]
+        # Each has a bit, whether or not the image has it.
+        self._json = [place for place, column in enumerate(table.logged) if column.type == JSON]
 
     def insert(self, data: bytes, text: ByteText, at: int, place: str, documents: list[str], sink: Sink) -> int:
         members, parts, at = self._after.parts(data, text, at)

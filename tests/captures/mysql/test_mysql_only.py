@@ -102,8 +102,8 @@ def test_a_part_of_a_json_of_which_the_log_does_not_have_the_rest(mysql_database
     needs(mysql_database, 8, 0, 3)
     run(
         mysql_database,
-        "CREATE TABLE t (id INT PRIMARY KEY, j JSON, v INT)",
-        f"""INSERT INTO t VALUES (1, '{{"a": 1, "b": "{"x" * 200}"}}', 0), (2, '[]', 0)""",
+        "CREATE TABLE t (id INT PRIMARY KEY, i JSON, j JSON, v INT)",
+        f"""INSERT INTO t VALUES (1, '[0]', '{{"a": 1, "b": "{"x" * 200}"}}', 0), (2, NULL, '[]', 0)""",
     )
     with session(mysql_database.config(), bindings(f"{mysql_database.name}.t"), command=COMMAND) as capture:
         capture.until(lambda s: s.done())
@@ -115,9 +115,10 @@ def test_a_part_of_a_json_of_which_the_log_does_not_have_the_rest(mysql_database
         )
         capture.until(lambda s: (s.rows()[1,]["j"]["a"], s.rows()[2,]["v"]) == (2, 1) and s.done())
         assert capture.rows()[1,]["v"] == 1 and capture.rows()[2,]["j"] == []
+        assert capture.rows()[1,]["i"] == [0]
         (change,) = (doc for _, doc in capture.documents if doc["_meta"]["op"] == "u" and doc["id"] == 1)
         # With NOBLOB the server logs the old value, too.
-        assert change["_meta"].get("unchanged") == (["j"] if image == "MINIMAL" else None)
+        assert change["_meta"].get("unchanged") == (["i", "j"] if image == "MINIMAL" else None)
 
 
 def test_vectors(mysql_database: Database) -> None:

@@ -140,6 +140,16 @@ def test_partial_updates_of_json() -> None:
     assert not found.touched.partial(b"1")
 
 
+def test_columns_of_json_that_are_not_in_the_log_have_a_bit_too() -> None:
+    columns = [ID, *[(JSON[0], Column(f"j{place}", "json", json=True)) for place in range(9)]]
+    before = row([columns[0], columns[9]], number(1), long_value(stored({"a": 1})))
+    after = b"\x01\x00\x01" + row(columns[9:], long_value(json_change(0, "$.a", "new")))
+    head = b"\x0a" + bitmap(10, 1 | 1 << 9) + bitmap(10, 1 << 9)
+    found = Decoded(columns, PARTIAL_UPDATE, head + before + after)
+    assert found.documents == [{"id": 1, "j8": {"a": "new"}}]
+    assert found.metas[0]["unchanged"] == [f"j{place}" for place in range(8)]
+
+
 def test_a_row_whose_value_changed_and_is_not_in_the_log_is_read_again() -> None:
     columns = [ID, JSON]
     before = row(columns[:1], number(1))
