@@ -1,8 +1,8 @@
 """MySQL's binary JSON (``json_binary.h``, ``json_dom.cc``), to the text that the server prints.
 
-A value is a type and, for containers, counts and offsets from their begin. It becomes a tree first: a dict, a list, or
-the byte text of a scalar's JSON, so that partial updates can be applied to it (``binlog_row_value_options =
-PARTIAL_JSON``; MySQL's ``Json_diff_vector``): an operation, a path and a value each.
+A value is a type and, for containers, counts and offsets from their begin. It becomes text at once; or a tree (a dict,
+a list, or the byte text of a scalar's JSON), so that partial updates can be applied to it (``binlog_row_value_options
+= PARTIAL_JSON``; MySQL's ``Json_diff_vector``): an operation, a path and a value each.
 """
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ import json
 import re
 import struct
 from base64 import b64encode
-from typing import TypeAlias
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from operator import add
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from tidemark.captures.mysql.terms.event_bytes import lenenc
 from tidemark.captures.mysql.values.binary_values import decimal_reader
@@ -20,19 +23,31 @@ from tidemark.captures.mysql.values.json_values import string
 Tree: TypeAlias = "dict[str, Tree] | list[Tree] | str"
 """Keys are byte texts without quotes; a scalar is its JSON."""
 
+T = TypeVar("T", str, Tree)
+_Object: TypeAlias = "Callable[[_Keys, Iterable[T]], T]"
+_Array: TypeAlias = "Callable[[Iterable[T]], T]"
+"""Make a container of its members, or of its elements."""
+
 _SMALL_OBJECT, _LARGE_OBJECT, _SMALL_ARRAY, _LARGE_ARRAY = range(4)
 _LITERAL, _INT16, _UINT16, _INT32, _UINT32, _INT64, _UINT64, _DOUBLE, _STRING = range(4, 13)
 _OPAQUE = 15
 
 _LITERALS = {0: "null", 1: "true", 2: "false"}
 _NUMBERS = {
-    _INT16: struct.Struct("<h"),
-    _UINT16: struct.Struct("<H"),
-    _INT32: struct.Struct("<i"),
-    _UINT32: struct.Struct("<I"),
-    _INT64: struct.Struct("<q"),
-    _UINT64: struct.Struct("<Q"),
+    _INT16: struct.Struct("<h").unpack_from,
+    _UINT16: struct.Struct("<H").unpack_from,
+    _INT32: struct.Struct("<i").unpack_from,
+    _UINT32: struct.Struct("<I").unpack_from,
+    _INT64: struct.Struct("<q").unpack_from,
+    _UINT64: struct.Struct("<Q").unpack_from,
 }
+_SMALL = 2, struct.Struct("<BH").iter_unpack, frozenset((_LITERAL, _INT16, _UINT16))
+_LARGE = 4, struct.Struct("<BI").iter_unpack, frozenset((_LITERAL, _INT16, _UINT16, _INT32, _UINT32))
+"""Of containers with offsets of two bytes, or four: those bytes, what reads the types and offsets of values, and the
+types of values that stand in the place of an offset.
+"""
+_KEY_SIZE = 2
+"""Bytes of the size of a key."""
 _DOUBLE_VALUE = struct.Struct("<d")
 _PACKED = struct.Struct("<q")
 
@@ -44,62 +59,131 @@ _LAST_PLAIN_EXPONENT = 15
 
 
 def json_text(data: bytes) -> str:
-    """A stored value as the server prints it, as a byte text. Raises ValueError, IndexError or struct.error."""
-    return print_tree(read_tree(data))
+    """A stored value as the server prints it, as a byte text: a blank after each comma and colon.
+
+    Raises ValueError, LookupError or struct.error.
+    """
+    return _value(data, data[0], 1, _printed, _joined) if data else "null"
 
 
 def read_tree(data: bytes) -> Tree:
-    """A stored value. Nothing at all stands for null: a row from before the column was added NOT NULL."""
-    return _value(data, data[0], 1) if data else "null"
+    """A stored value. Nothing at all stands for null: a row from before the column was added NOT NULL.
+
+    Raises as ``json_text``.
+    """
+    return _value(data, data[0], 1, _branches, _listed) if data else "null"
 
 
 def print_tree(tree: Tree) -> str:
-    """As the server prints JSON: a blank after each comma and colon."""
+    """As ``json_text`` prints it."""
     if isinstance(tree, str):
         return tree
     if isinstance(tree, list):
-        return f"[{', '.join(map(print_tree, tree))}]"
-    return "{" + ", ".join([f"{string(key)}: {print_tree(value)}" for key, value in tree.items()]) + "}"
+        return _joined(map(print_tree, tree))
+    return _printed(_named(tree), map(print_tree, tree.values()))
 
 
-def _value(data: bytes, kind: int, at: int) -> Tree:
-    if kind <= _LARGE_ARRAY:
-        return _container(data, kind, at)
+class _Keys(NamedTuple):
+    """The names of an object's members, and what stands before their values in JSON, as byte texts."""
+
+    names: tuple[str, ...]
+    labels: tuple[str, ...]
+
+
+def _named(names: Iterable[str]) -> _Keys:
+    each = tuple(names)
+    return _Keys(each, tuple([f"{string(name)}: " for name in each]))
+
+
+def _printed(keys: _Keys, values: Iterable[str]) -> str:
+    return "{" + ", ".join(map(add, keys.labels, values)) + "}"
+
+
+def _joined(values: Iterable[str]) -> str:
+    return f"[{', '.join(values)}]"
+
+
+def _branches(keys: _Keys, values: Iterable[Tree]) -> Tree:
+    return dict(zip(keys.names, values, strict=True))
+
+
+def _listed(values: Iterable[Tree]) -> Tree:
+    return list(values)
+
+
+def _value(data: bytes, kind: int, at: int, of_members: _Object[T], of_elements: _Array[T]) -> T:
     if kind == _STRING:
-        size, start = _length(data, at)
-        return string(data[start : start + size].decode("latin-1"))
+        size, start = data[at], at + 1
+        if size > 127:
+            size, start = _length(data, at)
+        return string(_part(data, start, size).decode("latin-1"))
+    if kind <= _LARGE_ARRAY:
+        return _container(data, kind, at, of_members, of_elements)
     if kind == _LITERAL:
         return _LITERALS[data[at]]
     if kind in _NUMBERS:
-        return str(_NUMBERS[kind].unpack_from(data, at)[0])
+        return str(_NUMBERS[kind](data, at)[0])
     if kind == _DOUBLE:
         return double_text(_DOUBLE_VALUE.unpack_from(data, at)[0])
     if kind == _OPAQUE:
         size, start = _length(data, at + 1)
-        return _opaque(data[at], data[start : start + size])
+        return _opaque(data[at], _part(data, start, size))
     raise ValueError("an unknown type in JSON")
 
 
-def _container(data: bytes, kind: int, begin: int) -> Tree:
-    large = kind in (_LARGE_OBJECT, _LARGE_ARRAY)
-    width = 4 if large else 2
-    inline = (_LITERAL, _INT16, _UINT16, _INT32, _UINT32) if large else (_LITERAL, _INT16, _UINT16)
-    count = int.from_bytes(data[begin : begin + width], "little")
+def _container(data: bytes, kind: int, begin: int, of_members: _Object[T], of_elements: _Array[T]) -> T:
+    width, entries, inline = _SMALL if kind in (_SMALL_OBJECT, _SMALL_ARRAY) else _LARGE
     at = begin + 2 * width
-    keys = []
-    if kind in (_SMALL_OBJECT, _LARGE_OBJECT):
-        for _ in range(count):
-            start = begin + int.from_bytes(data[at : at + width], "little")
-            size = int.from_bytes(data[at + width : at + width + 2], "little")
-            keys.append(data[start : start + size].decode("latin-1"))
-            at += width + 2
-    values = []
-    for _ in range(count):
-        child = data[at]
-        place = at + 1 if child in inline else begin + int.from_bytes(data[at + 1 : at + 1 + width], "little")
-        values.append(_value(data, child, place))
+    count = int.from_bytes(_part(data, begin, 2 * width)[:width], "little")
+    keys = None
+    if kind <= _LARGE_OBJECT:
+        heads = _part(data, at, count * (width + _KEY_SIZE))
+        at += len(heads)
+        keys = _keys(data, begin, heads, width)
+    values: list[T] = []
+    for child, value in entries(_part(data, at, count * (1 + width))):
+        place = at + 1 if child in inline else begin + value
+        values.append(_value(data, child, place, of_members, of_elements))
         at += 1 + width
-    return dict(zip(keys, values, strict=True)) if kind in (_SMALL_OBJECT, _LARGE_OBJECT) else values
+    return of_elements(values) if keys is None else of_members(keys, values)
+
+
+def _keys(data: bytes, begin: int, heads: bytes, width: int) -> _Keys:
+    """The keys of an object, by the offset and the size of each in ``heads``, in their order. Between them there may be
+    bytes of keys that were removed.
+    """
+    if not heads:
+        return _NO_KEYS
+    first = int.from_bytes(heads[:width], "little")
+    last = len(heads) - width - _KEY_SIZE
+    end = int.from_bytes(heads[last : last + width], "little") + int.from_bytes(heads[-_KEY_SIZE:], "little")
+    texts = _part(data, begin + first, end - first)
+    return _remembered_keys(heads, width, texts) if len(texts) <= _REMEMBERED else _read_keys(heads, width, texts)
+
+
+def _read_keys(heads: bytes, width: int, texts: bytes) -> _Keys:
+    """``texts`` begin with the first key."""
+    first = int.from_bytes(heads[:width], "little")
+    names = []
+    for at in range(0, len(heads), width + _KEY_SIZE):
+        start, size = heads[at : at + width], heads[at + width : at + width + _KEY_SIZE]
+        name = _part(texts, int.from_bytes(start, "little") - first, int.from_bytes(size, "little"))
+        names.append(name.decode("latin-1"))
+    return _named(names)
+
+
+_NO_KEYS = _named(())
+_remembered_keys = lru_cache(maxsize=1_000)(_read_keys)  # Most objects in a column have the same keys.
+_REMEMBERED = 500
+"""The most bytes of an object's keys that are remembered."""
+
+
+def _part(data: bytes, start: int, size: int) -> bytes:
+    """So many bytes. Raises ValueError where there are fewer."""
+    part = data[start : start + size]
+    if start < 0 or len(part) != size:
+        raise ValueError("JSON that ends too early")
+    return part
 
 
 def _length(data: bytes, at: int) -> tuple[int, int]:

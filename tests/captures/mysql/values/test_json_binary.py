@@ -99,6 +99,32 @@ def test_damaged_values_are_errors(data: bytes) -> None:
         json_text(data)
 
 
+@pytest.mark.parametrize("large", [False, True])
+def test_a_value_that_ends_too_early_is_an_error(large: bool) -> None:
+    whole = stored({"key": [1, "text", {"a": None}], "other": {}, "opaque": Opaque(252, b"bytes")}, large=large)
+    assert json_text(whole)
+    for size in range(1, len(whole)):
+        with pytest.raises((ValueError, LookupError, struct.error)):
+            json_text(whole[:size])
+
+
+def test_objects_with_the_same_bytes_of_keys_and_other_keys() -> None:
+    for value in ({"a": 1, "bc": 2}, {"ab": 1, "c": 2}, {"a": {"bc": 1}}, {"k" * 300: 1, "l" * 300: 2}):
+        assert json_text(stored(value)) == json_text(stored(value, large=True)) == printed(value)
+
+
+def test_keys_between_which_one_was_removed() -> None:
+    """The server moves the entries behind it, and leaves the bytes of key and value where they are."""
+    whole = stored({"a": 1, "bb": 2, "ccc": 3})
+    heads, values = 5, 17
+    less = bytearray(whole)
+    less[1:3] = struct.pack("<H", 2)
+    entries = whole[heads : heads + 4] + whole[heads + 8 : heads + 12] + whole[values : values + 3]
+    entries += whole[values + 6 : values + 9]
+    less[heads : heads + len(entries)] = entries
+    assert json_text(bytes(less)) == '{"a": 1, "ccc": 3}'
+
+
 def lenenc(data: bytes) -> bytes:
     return (bytes([len(data)]) if len(data) < 251 else b"\xfc" + struct.pack("<H", len(data))) + data
 
