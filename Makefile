@@ -121,7 +121,7 @@ $(DELTA)/.installed: $(INSTALLED) tests/spark_sink/engine/delta_session.py | jav
 
 # A JVM loads Spark from it in half the time.
 $(VENV)/spark.jsa: $(INSTALLED)
-	@$(RUN) tests.servers.spark_classes $@ || { rm -f $@; echo "no archive of Spark's classes: its tests take longer" >&2; }
+	@$(RUN) tests.spark_classes $@ || { rm -f $@; echo "no archive of Spark's classes: its tests take longer" >&2; }
 
 $(VENV)/.bench: $(INSTALLED)
 	@$(PIP_INSTALL) --constraint constraints.txt --editable '.[dev,bench]'

@@ -1,7 +1,7 @@
 """A place in a bucket for a benchmark: of a server that is started for it, or of one that the environment describes.
 
-The server is that of the tests, see ``tests.servers.object_store``: versitygw after ``make versitygw``, else moto. moto
-is written in Python, and slow: with it the clock shows moto, and not a log.
+The server is that of the tests, see ``tidemark.testing.object_store``: versitygw after ``make versitygw``, else moto.
+moto is written in Python, and slow: with it the clock shows moto, and not a log.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from uuid import uuid4
 
 import obstore
 
-from tests.servers.object_store import s3_server
 from tidemark.protocol.changelog import layout
 from tidemark.protocol.store import Entry, Store
 from tidemark.protocol.store.objects import ObjectStore
 from tidemark.protocol.store.opening import joined, opened
 from tidemark.protocol.store.settings import StoreSettings
+from tidemark.testing.object_store import s3_server
 
 _REQUESTS = 16
 """Made at once where files are copied."""

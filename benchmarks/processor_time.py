@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
-from tidemark.demo.servers.server_process import ServerProcess
+from tidemark.testing.servers.server_process import ServerProcess
 
 
 @dataclass(slots=True)

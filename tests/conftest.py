@@ -13,21 +13,22 @@ from uuid import uuid4
 import pytest
 from hypothesis import settings
 
-from tests import missing
 from tests.drawn import drawn
 from tests.examples import PROFILE
-from tests.fast import FAST, kept
-from tests.servers import mariadb as mariadb_servers
-from tests.servers import object_store as object_stores
-from tests.servers.mariadb import MARIADB, MYSQL, MariaDb
-from tests.servers.object_store import S3Server, s3_server
-from tests.servers.postgres import Database, Postgres, Source, fresh_database, no_source, running, sources
-from tests.servers.spark_classes import java_options
-from tests.servers.templates import folder_of
+from tests.fast import kept
+from tests.spark_classes import java_options
 from tidemark.protocol.environment import RUNTIME
+from tidemark.testing import missing
+from tidemark.testing import object_store as object_stores
+from tidemark.testing.object_store import S3Server, s3_server
+from tidemark.testing.servers import FAST
+from tidemark.testing.servers import mariadb as mariadb_servers
+from tidemark.testing.servers.mariadb import MARIADB, MYSQL, MariaDb
+from tidemark.testing.servers.postgres import Database, Postgres, Source, fresh_database, no_source, running, sources
+from tidemark.testing.servers.templates import folder_of
 
 if TYPE_CHECKING:
-    from tests.servers.spark_cluster import SparkCluster
+    from tidemark.testing.spark_cluster import SparkCluster
 
 _numbers = itertools.count()
 
@@ -242,7 +243,7 @@ def each_database(request: pytest.FixtureRequest) -> Database | mariadb_servers.
 @pytest.fixture(scope="session")
 def spark_cluster() -> Iterator[SparkCluster]:
     """A standalone cluster of Spark with two workers of one core each."""
-    from tests.servers.spark_cluster import SparkCluster
+    from tidemark.testing.spark_cluster import SparkCluster
 
     with SparkCluster() as running:
         yield running

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from hypothesis import settings
 
-from tests.fast import FAST
+from tidemark.testing.servers import FAST
 
 T = TypeVar("T")
 

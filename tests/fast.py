@@ -5,21 +5,17 @@ What it leaves out is of the same rooms as what it runs, and ``make test`` runs 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 import pytest
-
-FAST = os.environ.get("TIDEMARK_TEST_FAST") == "1"
 
 _MARKERS = ("slow", "heavy", "spark", "docker")
 
 ROOMS = (
     "tests/end_to_end/",
     "tests/workload/",
-    "tests/servers/",
+    "tests/testing/",
     "tests/mutants/",
-    "tests/demo/servers/",
     "tests/runtime/changelog/generations/",
     "tests/captures/postgres/server/",
     "tests/captures/postgres/tables_that_change/",

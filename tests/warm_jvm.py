@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.servers.spark_python import preload
+from tests.spark_python import preload
 
 SHARED = pytest.mark.xdist_group("warm_jvm")
 """Tests that use it share it in a run over several processes as well."""

@@ -32,10 +32,10 @@ from benchmarks.processor_time import Spent, timed
 from benchmarks.results import in_turn, report
 from benchmarks.source import mysql_log
 from benchmarks.source.postgres_server import config, published_table
-from tests.servers.mariadb import MARIADB, MariaDb, no_source
-from tidemark.demo.servers.server_process import ServerProcess
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.environment import BATCHES
+from tidemark.testing.servers.mariadb import MARIADB, MariaDb, no_source
+from tidemark.testing.servers.server_process import ServerProcess
 
 ROWS = 100_000
 """Of the table: they are updated in turn."""

@@ -32,7 +32,6 @@ import obstore
 from benchmarks.buckets import Bucket, bucket
 from benchmarks.log_rows import SCHEMA, documents
 from benchmarks.results import note
-from tests.servers.http_faults import Fault, http_faults
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.changelog.layout import COMMITS, SUMMARY_EVERY, commit_name
 from tidemark.protocol.store import Store
@@ -40,6 +39,7 @@ from tidemark.protocol.store.local import DirectoryStore
 from tidemark.protocol.store.objects import ObjectStore
 from tidemark.runtime.changelog.documents.bound_collection import BoundCollection
 from tidemark.runtime.changelog.writer import LogWriter
+from tidemark.testing.http_faults import Fault, http_faults
 
 WARM = 10
 """Commits before those that are timed: threads and connections are made."""

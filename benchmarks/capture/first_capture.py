@@ -35,11 +35,11 @@ from benchmarks.processor_time import Spent, timed
 from benchmarks.results import had, in_turn, report
 from benchmarks.source import mysql_log
 from benchmarks.source.postgres_server import config, published_table
-from tests.servers.mariadb import MARIADB, MariaDb, no_source
-from tidemark.demo.servers.server_process import ServerProcess
 from tidemark.protocol.batches import ARROW
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.environment import BATCHES
+from tidemark.testing.servers.mariadb import MARIADB, MariaDb, no_source
+from tidemark.testing.servers.server_process import ServerProcess
 
 FORMS = {"tidemark": ARROW, "tidemark, as JSON lines": ""}
 

@@ -23,9 +23,9 @@ from typing import Any
 from benchmarks.processor_time import Spent, spent
 from benchmarks.results import note
 from benchmarks.source import postgres_server
-from tests.servers.mariadb import MARIADB, MYSQL, Product, no_source, running, source
-from tidemark.demo.servers.server_process import ServerProcess
 from tidemark.protocol.changelog import ChangeLog
+from tidemark.testing.servers.mariadb import MARIADB, MYSQL, Product, no_source, running, source
+from tidemark.testing.servers.server_process import ServerProcess
 
 COMMANDS = (["check"], ["plan"], ["capture", "--until-caught-up"])
 

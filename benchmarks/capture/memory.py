@@ -25,7 +25,7 @@ from benchmarks.capture.first_capture import capture_until_caught_up
 from benchmarks.processor_time import children
 from benchmarks.source import mysql_log
 from benchmarks.source.postgres_server import config, published_table
-from tests.servers.mariadb import MARIADB, MariaDb, no_source
+from tidemark.testing.servers.mariadb import MARIADB, MariaDb, no_source
 
 LOOK_SECONDS = 0.02
 LARGE_VALUES = 40

@@ -23,9 +23,9 @@ from typing import Any
 from benchmarks.processor_time import Spent, spent, timed
 from benchmarks.results import middle, note
 from benchmarks.source.postgres_server import CONNECTOR, binding, config, published_table
-from tests.servers.mariadb import MARIADB, fresh_database, no_source, running, source
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.errors import ChangeLogError
+from tidemark.testing.servers.mariadb import MARIADB, fresh_database, no_source, running, source
 
 MYSQL = [sys.executable, "-m", "tidemark.connectors.mysql"]
 

@@ -24,7 +24,7 @@ from typing import Any
 from benchmarks.capture.first_capture import Source, captured, mariadb, postgres
 from benchmarks.processor_time import Spent, spent, tree_seconds
 from benchmarks.results import report
-from tests.servers.deadline import wait_until
+from tidemark.testing.deadline import wait_until
 
 COMMAND = [sys.executable, "-m", "tidemark.runtime"]
 ENVIRONMENT = {**os.environ, "LOG_LEVEL": "warn"}

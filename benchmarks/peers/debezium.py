@@ -13,8 +13,8 @@ import orjson
 
 from benchmarks.peers.jars import jars
 from benchmarks.source.postgres_server import config
-from tests.servers.mariadb import MariaDb
-from tidemark.demo.servers.postgres_server import PostgresServer
+from tidemark.testing.servers.mariadb import MariaDb
+from tidemark.testing.servers.postgres_server import PostgresServer
 
 VERSION = "3.6.1.Final"
 

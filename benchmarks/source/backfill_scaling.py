@@ -28,7 +28,7 @@ import psycopg
 from benchmarks.processor_time import Spent, spent
 from benchmarks.source.postgres_server import ROWS, TABLE, capture, config, connect, server
 from benchmarks.source.slow_network import slow_network
-from tidemark.demo.servers.postgres_server import PostgresServer
+from tidemark.testing.servers.postgres_server import PostgresServer
 
 CAPTURED = re.compile(rb'{"captured":{"binding":(\d+),"doc":{"_meta":{.*?}},"id":(\d+),')
 

@@ -25,7 +25,7 @@ from benchmarks.processor_time import Spent, timed
 from benchmarks.results import had, in_turn, report
 from benchmarks.source.driven import Driven
 from benchmarks.source.postgres_server import check_documents
-from tests.servers.mariadb import MARIADB, MYSQL, MariaDb, no_source, running, source
+from tidemark.testing.servers.mariadb import MARIADB, MYSQL, MariaDb, no_source, running, source
 
 COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 

@@ -22,7 +22,7 @@ from benchmarks.peers.debezium import NAME, Debezium
 from benchmarks.processor_time import Spent, timed
 from benchmarks.results import had, in_turn, report
 from benchmarks.source.postgres_server import ROWS, binding, capture, check_documents, config, published_table
-from tidemark.demo.servers.postgres_server import PostgresServer
+from tidemark.testing.servers.postgres_server import PostgresServer
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from typing import IO, Any
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from tidemark.demo.servers.postgres_server import PostgresServer, embedded_installations
+from tidemark.testing.servers.postgres_server import PostgresServer, embedded_installations
 
 TABLE = """
 CREATE TABLE bench (

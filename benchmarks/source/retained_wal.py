@@ -19,7 +19,7 @@ import psycopg
 from benchmarks.results import note
 from benchmarks.source.driven import Driven, backfilled
 from benchmarks.source.postgres_server import CONNECTOR, binding, config, connect, published_table
-from tidemark.demo.servers.postgres_server import PostgresServer
+from tidemark.testing.servers.postgres_server import PostgresServer
 
 RETAINED = """
 SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::bigint FROM pg_replication_slots WHERE slot_name = 'bench'

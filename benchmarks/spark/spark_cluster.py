@@ -29,9 +29,9 @@ from typing import Any
 from deltalake import DeltaTable, QueryBuilder
 
 from benchmarks.source.postgres_server import ROWS, TABLE, config, connect, server
-from tests.servers.spark_cluster import SparkCluster
 from tidemark.demo.processes import TIDEMARK, descendants
-from tidemark.demo.servers.postgres_server import PostgresServer
+from tidemark.testing.servers.postgres_server import PostgresServer
+from tidemark.testing.spark_cluster import SparkCluster
 
 ROWS_A_STATEMENT = 1_000_000
 

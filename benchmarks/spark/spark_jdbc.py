@@ -37,7 +37,7 @@ from benchmarks.processor_time import Spent, spent
 from benchmarks.results import report
 from benchmarks.source.postgres_server import CONNECTOR, config, published_table
 from benchmarks.spark.spark_side import commit_of_files
-from tidemark.demo.servers.postgres_server import PostgresServer
+from tidemark.testing.servers.postgres_server import PostgresServer
 
 DRIVER = "org.postgresql:postgresql:42.7.7"
 

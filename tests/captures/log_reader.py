@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
-from tests.servers.deadline import PATIENCE
 from tidemark.captures.contract.log import LogBatch, LogStream, Transaction
 from tidemark.captures.contract.source import Source
 from tidemark.captures.contract.table_changes import Consequence
@@ -23,6 +22,7 @@ from tidemark.captures.contract.table_events import (
 from tidemark.protocol.codec import split_captured
 from tidemark.protocol.error_codes import Policy
 from tidemark.protocol.errors import SourceError
+from tidemark.testing.deadline import PATIENCE
 
 S = TypeVar("S", bound=Source)
 L = TypeVar("L", bound=LogStream)

@@ -22,7 +22,6 @@ import msgspec
 
 from tests.captures.column_batches import Batches
 from tests.captures.column_identities import Document, LoggedColumns, Replayed, State
-from tests.servers.deadline import PATIENCE, pause
 from tests.warm_process import WarmProcess, is_warm
 from tidemark.captures.mysql.database import MysqlDatabase
 from tidemark.captures.postgres.database import PostgresDatabase
@@ -30,6 +29,7 @@ from tidemark.captures.server.table_database import Database, DatabaseFactory
 from tidemark.protocol.codec import decode_request, split_captured
 from tidemark.protocol.messages import Apply, CaptureSpec
 from tidemark.protocol.state import merge_patch
+from tidemark.testing.deadline import PATIENCE, pause
 
 Message = dict[str, Any]
 Json = dict[str, Any]

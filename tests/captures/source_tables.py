@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tests.captures.session import Json, Rows, bindings
-from tests.servers.postgres import Database
 from tidemark.captures.postgres.server.positions import parse_lsn
+from tidemark.testing.servers.postgres import Database
 
 USERS = "CREATE TABLE users (id int PRIMARY KEY, name text)"
 FILL = "INSERT INTO users SELECT i, 'name ' || i FROM generate_series(1, 1000) i"

@@ -10,8 +10,8 @@ import pytest
 from tests.conformance.engine import Engine
 from tests.conformance.mariadb import MariaDbEngine
 from tests.conformance.postgres import PostgresEngine
-from tests.servers.mariadb import Database
-from tests.servers.postgres import sources
+from tidemark.testing.servers.mariadb import Database
+from tidemark.testing.servers.postgres import sources
 
 WITHOUT_COLUMN_NAMES = "mariadb_without_column_names"
 """MariaDB as it is unless ``binlog_row_metadata`` is set: the log's rows do not say what their columns are."""

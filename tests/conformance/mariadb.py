@@ -12,8 +12,8 @@ import pytest
 from tests.captures.session import Json
 from tests.conformance import mysql_literals
 from tests.conformance.engine import Engine, Literals
-from tests.servers.deadline import wait_until
-from tests.servers.mariadb import Database, end_sessions
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.mariadb import Database, end_sessions
 
 
 class MariaDbEngine(Engine):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 from typing import Any, Final
 
-from tests.servers.mariadb import Database
+from tidemark.testing.servers.mariadb import Database
 
 Case = tuple[str, str, Any]
 """A type, SQL of a value, and its JSON."""

@@ -12,7 +12,7 @@ from psycopg import sql
 from tests.captures.session import Json
 from tests.conformance import postgres_literals
 from tests.conformance.engine import Engine, Literals
-from tests.servers.postgres import Database, drop_slot
+from tidemark.testing.servers.postgres import Database, drop_slot
 
 
 class PostgresEngine(Engine):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tests.servers.postgres import Connection
+from tidemark.testing.servers.postgres import Connection
 
 Cases = Mapping[str, list[tuple[str | None, Any]]]
 """By type: texts, or SQL that begins with ROW, and the JSON of each."""

@@ -6,7 +6,7 @@ import pytest
 
 from tests.captures.session import Json
 from tests.conformance.engine import Code, Engine
-from tests.servers.deadline import wait_until
+from tidemark.testing.deadline import wait_until
 
 
 def left_off(engine: Engine, bound: list[Json]) -> Json:

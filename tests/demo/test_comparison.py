@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from tests.servers.postgres import Database
 from tidemark.demo.comparison import Row, canonical, canonical_json, compare, json_columns, source_rows
 from tidemark.demo.lake import lake_rows
+from tidemark.testing.servers.postgres import Database
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.servers.deadline import wait_until
 from tidemark.demo.processes import TIDEMARK, descendants
-from tidemark.demo.servers.postgres_server import embedded_installations
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.postgres_server import embedded_installations
 
 pytestmark = [
     pytest.mark.slow,

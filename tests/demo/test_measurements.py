@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.servers.deadline import wait_until
-from tests.servers.postgres import Database
 from tidemark.demo.measurements import LogProgress, RetainedWal, captured_twice
 from tidemark.protocol.changelog import Commit, LogHeader, Segment
 from tidemark.protocol.changelog.layout import COMMITS, HEADER, commit_name, segment_path
 from tidemark.protocol.changelog.models import META_COLUMNS
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.postgres import Database
 
 NOW = datetime(2024, 1, 1, tzinfo=UTC)
 

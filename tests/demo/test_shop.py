@@ -5,9 +5,9 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from tests.servers.deadline import wait_until
-from tests.servers.postgres import Database
 from tidemark.demo import shop
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.postgres import Database
 
 
 @pytest.mark.parametrize("rows", [10, 3000])

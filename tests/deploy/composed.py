@@ -18,8 +18,8 @@ import yaml
 
 from tests.deploy.engine import docker
 from tests.house.files import ROOT
-from tests.missing import lacks
-from tests.servers.deadline import wait_until
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.missing import lacks
 
 FILE = ROOT / "deploy" / "compose" / "compose.yaml"
 STAND_INS = Path(__file__).with_name("stand_ins")

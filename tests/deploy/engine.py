@@ -18,8 +18,8 @@ from uuid import uuid4
 import pytest
 
 from tests.house.files import ROOT
-from tests.missing import DOCKER_ENGINE
-from tests.servers.deadline import wait_until
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.missing import DOCKER_ENGINE
 
 HARDENED = ("--read-only", "--tmpfs=/tmp", "--cap-drop=ALL", "--security-opt=no-new-privileges", "--network=host")
 """As docs/service.md has it. The tests' servers listen on 127.0.0.1 of the machine only."""

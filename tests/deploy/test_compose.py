@@ -13,9 +13,9 @@ import yaml
 from tests.deploy.composed import FILE, composed, images
 from tests.deploy.engine import runtime_image
 from tests.examples import ALL
-from tests.missing import lacks
 from tests.runtime.metrics.test_alerts import promtool
 from tidemark.protocol.capture_file import read_capture_file
+from tidemark.testing.missing import lacks
 
 FOLDER = FILE.parent
 CAPTURES = sorted((FOLDER / "captures").glob("*.yaml"))

@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from tests.house.files import ROOT
-from tests.missing import lacks
 from tidemark.protocol.capture_file import CaptureFile, read_capture_file
+from tidemark.testing.missing import lacks
 
 FOLDER = ROOT / "deploy" / "kubernetes"
 COMMANDS = ["capture", "materialize"]

@@ -12,11 +12,11 @@ import pytest
 from tests.deploy.engine import INTERRUPTED, SLIM, Container, container, docker, free_port, runtime_image
 from tests.end_to_end.capture import Capture, own_process
 from tests.examples import ALL
-from tests.missing import lacks
 from tests.operations.test_lag import slot_of
-from tests.servers.deadline import wait_until
-from tests.servers.postgres import Database
 from tests.workload.tables import create_tables, source_of
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.missing import lacks
+from tidemark.testing.servers.postgres import Database
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 

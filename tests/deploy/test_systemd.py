@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from tests.house.files import ROOT
-from tests.missing import lacks
 from tidemark.protocol.errors import ChangeLogError, UsageError
 from tidemark.runtime.cli import INTERRUPTED
 from tidemark.runtime.progress.failures import status_of
+from tidemark.testing.missing import lacks
 
 FOLDER = ROOT / "deploy" / "systemd"
 UNITS = ["tidemark@.service", "tidemark-materialize@.service"]

@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from pyspark.sql.datasource import InputPartition
 
-from tests.servers.deadline import wait_until
 from tests.warm_command import warm_command
 from tests.warm_jvm import warm_jvm
 from tests.warm_process import run_to_its_end
@@ -37,6 +36,7 @@ from tidemark.spark_sink.source.partitions import plan, read_partition
 from tidemark.spark_sink.tables.kept_tables import Target
 from tidemark.spark_sink.tables.lineage import Lineage
 from tidemark.spark_sink.tables.store_place import StorePlace
+from tidemark.testing.deadline import wait_until
 
 SECONDS = float(os.environ.get("TIDEMARK_TEST_SECONDS", "10"))
 """How long a test that goes on at random does so."""

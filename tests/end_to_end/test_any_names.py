@@ -11,9 +11,9 @@ from deltalake import DeltaTable
 
 from tests.captures.source_tables import prepare
 from tests.end_to_end.capture import Capture
-from tests.servers.postgres import Database
 from tests.warm_jvm import SHARED
 from tests.workload.tables import source_of
+from tidemark.testing.servers.postgres import Database
 
 pytestmark = [pytest.mark.slow, SHARED]
 

@@ -9,11 +9,11 @@ import pytest
 
 from tests.end_to_end.capture import Capture, Ended
 from tests.house.error_codes import CODES
-from tests.servers.postgres import Database
 from tests.warm_jvm import SHARED
 from tests.workload.tables import create_tables
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.changelog.layout import COMMITS, HEADER
+from tidemark.testing.servers.postgres import Database
 
 
 @pytest.fixture

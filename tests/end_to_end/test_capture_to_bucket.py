@@ -18,10 +18,6 @@ from tests.end_to_end.capture import Capture
 from tests.end_to_end.test_compaction import compact
 from tests.examples import sample
 from tests.operations.status import report
-from tests.servers.deadline import wait_until
-from tests.servers.object_store import S3Server
-from tests.servers.postgres import Database
-from tests.servers.spark_cluster import SETTINGS, SparkCluster
 from tests.spark_sink.submitting import DEADLINE
 from tests.workload.tables import create_tables
 from tests.workload.writers import Workload
@@ -30,6 +26,10 @@ from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.store import Store
 from tidemark.protocol.store.opening import opened
 from tidemark.runtime.upkeep.log_check import LogCheck
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.object_store import S3Server
+from tidemark.testing.servers.postgres import Database
+from tidemark.testing.spark_cluster import SETTINGS, SparkCluster
 
 
 @pytest.fixture

@@ -14,12 +14,12 @@ import pytest
 
 from tests.conformance.mariadb import only_the_last_log
 from tests.end_to_end.capture import Capture
-from tests.missing import lacks
-from tests.servers.deadline import wait_until
-from tests.servers.mariadb import Database as MariaDatabase
-from tests.servers.postgres import Database as PostgresDatabase
-from tests.servers.postgres import drop_slot
 from tests.workload.tables import Database, create_tables
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.missing import lacks
+from tidemark.testing.servers.mariadb import Database as MariaDatabase
+from tidemark.testing.servers.postgres import Database as PostgresDatabase
+from tidemark.testing.servers.postgres import drop_slot
 
 
 def check(capture: Capture) -> tuple[int, dict[str, list[dict[str, Any]]]]:

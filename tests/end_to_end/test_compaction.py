@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 
 from tests.end_to_end.capture import COMMAND_SECONDS, Capture
-from tests.servers.deadline import wait_until
-from tests.servers.postgres import Database
 from tests.warm_jvm import SHARED
 from tests.warm_process import run_to_its_end
 from tests.workload.tables import create_tables, source_of
@@ -21,6 +19,8 @@ from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.store import Store
 from tidemark.protocol.store.local import DirectoryStore
 from tidemark.runtime.upkeep.log_check import LogCheck
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.postgres import Database
 
 ENTRIES = {"commit": {"interval": "50ms"}, "compact": {"commits": 30, "grace": "20s"}}
 """Small commits, of which so many are compacted at a time."""

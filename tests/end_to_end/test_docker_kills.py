@@ -11,11 +11,11 @@ import pytest
 
 from tests.end_to_end.capture import SECONDS, Capture
 from tests.end_to_end.test_kills import CONFIG, ROWS, kill_now_and_then
-from tests.missing import DOCKER_ENGINE, lacks
-from tests.servers.postgres import Database
 from tests.workload.tables import create_tables
 from tests.workload.writers import Workload
 from tidemark.demo.processes import Command
+from tidemark.testing.missing import DOCKER_ENGINE, lacks
+from tidemark.testing.servers.postgres import Database
 
 IMAGE = "tidemark/postgres"
 CAPTURE = f"killed-{os.getpid()}"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from tests.end_to_end.capture import Capture
 from tests.end_to_end.test_remedies import role
-from tests.servers.postgres import Database, drop_slot
 from tests.workload.tables import create_tables
+from tidemark.testing.servers.postgres import Database, drop_slot
 
 TRIGGERS = "SELECT evtname, evtenabled::text FROM pg_event_trigger"
 

@@ -15,11 +15,11 @@ import pytest
 
 from tests.end_to_end.capture import SECONDS, Capture, own_process
 from tests.examples import sample
-from tests.servers.deadline import let_pass, wait_until
 from tests.workload.tables import Database, create_tables, source_of
 from tests.workload.writers import Workload
 from tidemark.demo.measurements import captured_twice
 from tidemark.demo.processes import Command
+from tidemark.testing.deadline import let_pass, wait_until
 
 KILLS = max(2, int(SECONDS / 8))
 """At least: a busy machine takes its time between two of them."""

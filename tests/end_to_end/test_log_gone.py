@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.end_to_end.capture import Capture
-from tests.servers.deadline import wait_until
-from tests.servers.mariadb import Database as MariaDatabase
-from tests.servers.postgres import Database as PostgresDatabase
-from tests.servers.postgres import free_slot
 from tests.workload.tables import Database, create_tables, source_of
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.mariadb import Database as MariaDatabase
+from tidemark.testing.servers.postgres import Database as PostgresDatabase
+from tidemark.testing.servers.postgres import free_slot
 
 
 def gone_and_back(capture: Capture, aside: Path) -> None:

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from tests.end_to_end.capture import Capture
-from tests.missing import lacks
-from tests.servers.deadline import wait_until
-from tests.servers.mariadb import MARIADB, Database
-from tests.servers.mariadb_server import MariaDbServer, installed_programs
 from tests.workload.source import TABLES
 from tests.workload.tables import create_tables
 from tests.workload.writers import Workload
 from tidemark.demo.measurements import captured_twice
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.missing import lacks
+from tidemark.testing.servers.mariadb import MARIADB, Database
+from tidemark.testing.servers.mariadb_server import MariaDbServer, installed_programs
 
 pytestmark = [
     pytest.mark.slow,

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from tests.end_to_end.capture import Capture, own_process
-from tests.missing import lacks
 from tests.operations.status import report
-from tests.servers.deadline import wait_until
-from tests.servers.tcp_proxy import proxied
 from tests.workload.tables import Database, create_tables, source_of
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.missing import lacks
+from tidemark.testing.tcp_proxy import proxied
 
 
 def status(capture: Capture) -> dict[str, Any]:

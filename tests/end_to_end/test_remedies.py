@@ -12,8 +12,8 @@ import pytest
 
 from tests.end_to_end.capture import Capture
 from tests.house.error_codes import CODES
-from tests.servers.postgres import Database, drop_slot
 from tests.workload.tables import create_tables
+from tidemark.testing.servers.postgres import Database, drop_slot
 
 STATEMENT = re.compile(r"\b(?:(?:ALTER|CREATE|DROP|GRANT|COMMENT) |SELECT pg_)[^;]*;")
 

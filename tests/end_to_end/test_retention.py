@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 
 from tests.end_to_end.capture import COMMAND_SECONDS, Capture
-from tests.servers.deadline import wait_until
-from tests.servers.postgres import Database
 from tests.warm_jvm import SHARED
 from tests.warm_process import run_to_its_end
 from tests.workload.tables import create_tables, source_of
@@ -26,6 +24,8 @@ from tidemark.runtime.progress.state_folder import StateFolder
 from tidemark.runtime.steering.orders import Orders
 from tidemark.runtime.steering.renewals import Renewals
 from tidemark.runtime.upkeep.log_check import LogCheck
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.postgres import Database
 
 ENTRIES = {"commit": {"interval": "20ms"}, "compact": {"commits": 30, "grace": "0s"}, "retain": {}}
 TABLE = "public.accounts"

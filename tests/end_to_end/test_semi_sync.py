@@ -18,11 +18,11 @@ import pytest
 
 from tests.end_to_end.capture import Capture, own_process
 from tests.end_to_end.test_synchronous_standby import rows_read_after_the_commits
-from tests.missing import lacks
-from tests.servers.deadline import wait_until
-from tests.servers.mariadb import MARIADB, Database, MariaDb, fresh_database
-from tests.servers.mariadb_server import MariaDbServer, installed_programs
 from tidemark.protocol.changelog import ChangeLog
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.missing import lacks
+from tidemark.testing.servers.mariadb import MARIADB, Database, MariaDb, fresh_database
+from tidemark.testing.servers.mariadb_server import MariaDbServer, installed_programs
 
 pytestmark = [
     pytest.mark.slow,

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.end_to_end.capture import SECONDS, Capture
-from tests.servers.deadline import wait_until
-from tests.servers.postgres import Connection, Database
 from tests.workload.tables import create_tables
 from tests.workload.writers import Workload
 from tidemark.demo.measurements import RetainedWal
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.postgres import Connection, Database
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(SECONDS * 4 + 900)]
 

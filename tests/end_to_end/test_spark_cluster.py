@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from tests.end_to_end.capture import Capture
-from tests.servers.deadline import wait_until
-from tests.servers.postgres import Database
-from tests.servers.spark_cluster import SETTINGS, SparkCluster
 from tests.workload.tables import create_tables
 from tests.workload.writers import Workload
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.postgres import Database
+from tidemark.testing.spark_cluster import SETTINGS, SparkCluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
 

@@ -10,11 +10,11 @@ from random import Random
 import pytest
 
 from tests.end_to_end.capture import SECONDS, Capture
-from tests.servers.deadline import let_pass, wait_until
-from tests.servers.postgres import Database
 from tests.workload.tables import create_tables
 from tests.workload.writers import Workload
 from tidemark.demo.processes import Command
+from tidemark.testing.deadline import let_pass, wait_until
+from tidemark.testing.servers.postgres import Database
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(SECONDS + 900)]
 

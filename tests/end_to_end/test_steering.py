@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tests.end_to_end.capture import Capture
-from tests.servers.deadline import wait_until
 from tests.workload.tables import Database, create_tables, source_of
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.runtime.progress.status_file import read_status
+from tidemark.testing.deadline import wait_until
 
 ROWS = 3000
 

@@ -19,11 +19,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.end_to_end.capture import Capture, own_process
-from tests.servers.deadline import wait_until
-from tests.servers.postgres import Connection, Postgres, not_startable, running, sources
-from tests.servers.waiting_commits import commits_wait, waiting
 from tidemark.demo.processes import CONNECTOR
 from tidemark.protocol.changelog import ChangeLog
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.postgres import Connection, Postgres, not_startable, running, sources
+from tidemark.testing.servers.waiting_commits import commits_wait, waiting
 
 ROWS = 3000
 TABLES = {"public.items": ["id"]}

@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 
 from tests.end_to_end.capture import Capture, own_process
-from tests.servers.deadline import wait_until
 from tests.warm_jvm import SHARED
 from tests.workload.tables import Database, create_tables, source_of
 from tests.workload.writers import Workload
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.runtime.changelog.events import segment_events
 from tidemark.runtime.progress.verification_record import VerificationRecord
+from tidemark.testing.deadline import wait_until
 
 
 def verified(capture: Capture, *options: str) -> tuple[int, dict[str, Any]]:

@@ -13,8 +13,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.servers.object_store import S3Server
-from tests.servers.spark_cluster import SETTINGS, SparkCluster
 from tests.spark_sink.live.kept_base import fold, kept
 from tests.spark_sink.log_builder import Event, LogBuilder, create, schema
 from tests.warm_process import run_to_its_end
@@ -25,6 +23,8 @@ from tidemark.protocol.store.opening import opened
 from tidemark.protocol.verification.chunk_files import chunk_bytes, digested
 from tidemark.protocol.verification.files import Begun, Ended, begin_path, chunk_path, end_path
 from tidemark.spark_sink.tables.column_types import arrow_schema
+from tidemark.testing.object_store import S3Server
+from tidemark.testing.spark_cluster import SETTINGS, SparkCluster
 
 ITEMS, BROKEN = "public/items", "public/broken"
 COLUMNS = {"id": "bigint", "name": "string", "note": "string"}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.end_to_end.capture import Capture
-from tests.servers.postgres import Database
 from tests.workload.tables import create_tables
 from tests.workload.writers import Workload
+from tidemark.testing.servers.postgres import Database
 
 
 def test_backfill_under_load_and_log_equal_the_source(any_database: Database, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from tidemark.protocol.error_codes import CODES as PROTOCOL
 from tidemark.protocol.store.error_codes import CODES as STORE
 from tidemark.runtime.error_codes import CODES as RUNTIME
 from tidemark.spark_sink.error_codes import CODES as SPARK_SINK
+from tidemark.testing.error_codes import CODES as TESTING
 
 BY_ROOM = {
     "tidemark.protocol": PROTOCOL,
@@ -25,6 +26,7 @@ BY_ROOM = {
     "tidemark.captures.mysql": MYSQL,
     "tidemark.runtime": RUNTIME,
     "tidemark.spark_sink": SPARK_SINK,
+    "tidemark.testing": TESTING,
     "tidemark.demo": DEMO,
 }
 """The codes by the package that registers them when it is imported."""

@@ -16,9 +16,19 @@ from pathlib import Path
 import pytest
 
 from tests.house.files import ROOT
-from tests.missing import lacks
+from tidemark.testing.missing import lacks
 
-BUILT_FROM = ("protocol", "backfill", "captures", "connectors", "runtime", "spark_sink", "tidemark", "pyspark_tidemark")
+BUILT_FROM = (
+    "protocol",
+    "backfill",
+    "captures",
+    "connectors",
+    "runtime",
+    "spark_sink",
+    "testing",
+    "tidemark",
+    "pyspark_tidemark",
+)
 FILES = ("pyproject.toml", "README.md", "LICENSE")
 
 _NO_INDEX = ("NewConnectionError", "Temporary failure in name resolution", "ConnectTimeoutError", "ProxyError")

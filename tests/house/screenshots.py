@@ -23,13 +23,13 @@ from types import MappingProxyType
 from tests.house.files import ROOT
 from tests.house.small_png import smaller
 from tests.runtime.page.shown_capture import ask
-from tests.servers.chromium import Chromium, chromium, no_chromium
-from tests.servers.deadline import wait_until
-from tests.servers.postgres import Postgres, fresh_database, own_server
 from tests.warm_jvm import warm_jvm
 from tidemark.demo.processes import TIDEMARK
 from tidemark.protocol.changelog.consumers import register
 from tidemark.protocol.store.local import DirectoryStore
+from tidemark.testing.chromium import Chromium, chromium, no_chromium
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.postgres import Postgres, fresh_database, own_server
 
 SECONDS = float(os.environ.get("TIDEMARK_TEST_SECONDS", "60"))
 """How long the capture runs before it is photographed: its charts are to have something to show."""

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from tests.house.files import ROOT
-from tests.missing import lacks
+from tidemark.testing.missing import lacks
 
 LONGEST_SUBJECT = 72
 LOOKED_AT = 50

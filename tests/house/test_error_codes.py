@@ -16,7 +16,7 @@ from tests.house.protocol_documents import ROOMS
 from tidemark.protocol.error_codes import REGISTERED, ErrorCode, Policy
 from tidemark.protocol.errors import TidemarkError
 
-PACKAGES = ["protocol", "backfill", "captures", "connectors", "runtime", "spark_sink", "tidemark"]
+PACKAGES = ["protocol", "backfill", "captures", "connectors", "runtime", "spark_sink", "testing", "tidemark"]
 CODE = re.compile(r"TM-[A-Z]+-\d{3}")
 
 

@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.house.files import ROOT, blocks
-from tests.missing import OTHER_READERS
 from tests.runtime.changelog.compaction.logs import compact
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, order
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.runtime.changelog.writer import LogWriter
+from tidemark.testing.missing import OTHER_READERS
 
 
 @pytest.fixture

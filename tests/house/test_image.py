@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.house.files import ROOT
-from tests.missing import DOCKER_ENGINE
+from tidemark.testing.missing import DOCKER_ENGINE
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
@@ -70,7 +70,7 @@ def test_an_error_is_the_last_line_and_the_exit_status(image: str) -> None:
 def test_nothing_is_in_it_that_a_connector_does_not_need(image: str) -> None:
     ask = "import importlib.util as u, sys; print([m for m in sys.argv[1:] if u.find_spec(m)])"
     absent = ["pyspark", "pyarrow", "pandas", "deltalake", "docker", "obstore", "typer", "rich", "pip"]
-    absent += ["tidemark.runtime", "tidemark.spark_sink", "tidemark.demo", "captures", "tests"]
+    absent += ["tidemark.runtime", "tidemark.spark_sink", "tidemark.demo", "tidemark.testing", "captures", "tests"]
     present = ["tidemark.captures", "psycopg"]
     ended = docker("run", *HARDENED, "--entrypoint=python", image, "-c", ask, *absent, *present)
     assert ended.stdout.strip() == str(present)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.house.files import ROOT
-from tests.missing import lacks
+from tidemark.testing.missing import lacks
 
 BEFORE = {
     "protocol/__init__.py": '"""Contracts."""\n',

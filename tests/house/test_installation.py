@@ -14,8 +14,8 @@ import pytest
 
 from tests.house.files import ROOT
 from tests.house.installation import Built, Environment, add_packages_of_the_user, build, install
-from tests.servers.spark_cluster import JAVA_OPTIONS, SparkCluster
 from tests.spark_sink.log_builder import LogBuilder, create
+from tidemark.testing.spark_cluster import JAVA_OPTIONS, SparkCluster
 
 # All in the process that has the cluster: they are built once.
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark_cluster")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from tests.missing import lacks, summary
+from tidemark.testing.missing import lacks, summary
 
 
 def skipped(reason: str) -> SimpleNamespace:

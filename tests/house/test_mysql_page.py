@@ -7,10 +7,10 @@ from configparser import ConfigParser
 import pytest
 
 from tests.house.files import ROOT, blocks
-from tests.missing import lacks
-from tests.servers.mariadb import MARIADB, MYSQL, Product, source
 from tidemark.captures.mysql.database import MysqlDatabase
 from tidemark.protocol.messages import Binding
+from tidemark.testing.missing import lacks
+from tidemark.testing.servers.mariadb import MARIADB, MYSQL, Product, source
 
 PAGE = ROOT / "docs" / "mysql.md"
 

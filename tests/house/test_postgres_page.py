@@ -9,11 +9,11 @@ import pytest
 
 from tests.captures.session import begin
 from tests.house.files import ROOT, blocks
-from tests.servers.postgres import Database
 from tidemark.captures.postgres.database import PostgresDatabase
 from tidemark.captures.postgres.server.config import default_name, parse_endpoint
 from tidemark.captures.postgres.server.session import connect_pq, execute_within
 from tidemark.protocol.messages import Binding, CaptureSpec
+from tidemark.testing.servers.postgres import Database
 
 SET_UP_ROLE, PUBLISH, RETAINED, DROP = blocks(ROOT / "docs" / "postgres.md", "sql")
 

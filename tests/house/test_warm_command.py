@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers.deadline import wait_until
 from tests.warm_command import warm_command
 from tidemark.demo.processes import descendants
+from tidemark.testing.deadline import wait_until
 
 MODULE = "tidemark.connectors.postgres"
 

@@ -18,6 +18,7 @@ COPIED = (
     "connectors",
     "runtime",
     "spark_sink",
+    "testing",
     "pyspark_tidemark",
     "tests",
 )

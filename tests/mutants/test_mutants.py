@@ -13,7 +13,7 @@ import pytest
 from tests.backfill.mutants import MUTANTS as MODEL
 from tests.mutants.__main__ import MUTANTS, listed
 from tests.mutants.model import ROOT, Mutant, NotRun, caught, copied_to, passes
-from tests.servers.postgres import no_source, sources
+from tidemark.testing.servers.postgres import no_source, sources
 
 HIGH = next(mutant for mutant in MUTANTS if mutant.name == "the high position is taken before the snapshot")
 WAITING = "tests/captures/postgres/chunks/test_fences.py"

@@ -17,15 +17,15 @@ from tests.end_to_end.capture import Capture, own_process
 from tests.operations.status import is_caught_up, report
 from tests.operations.test_lag import slot_of
 from tests.operations.test_tables import capture_of
-from tests.servers.deadline import wait_until
-from tests.servers.mariadb import Database as MariaDatabase
-from tests.servers.postgres import Database, drop_slot
 from tests.warm_jvm import SHARED
 from tests.workload.tables import create_tables
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.changelog.layout import HEADER
 from tidemark.runtime.diagnosis import change_log
 from tidemark.runtime.diagnosis.findings import Findings
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.mariadb import Database as MariaDatabase
+from tidemark.testing.servers.postgres import Database, drop_slot
 
 Finding = dict[str, Any]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from tests.end_to_end.capture import Capture
 from tests.house.files import ROOT
 from tests.operations.test_lag import slot_of
-from tests.servers.postgres import Database
 from tests.workload.tables import create_tables
+from tidemark.testing.servers.postgres import Database
 
 
 def test_the_statements_of_the_page_as_a_superuser_runs_them(database: Database, tmp_path: Path) -> None:

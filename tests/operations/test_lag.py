@@ -9,11 +9,11 @@ import pytest
 
 from tests.end_to_end.capture import Capture
 from tests.operations.status import is_caught_up, report, status
-from tests.servers.deadline import wait_until
-from tests.servers.halted import halted
-from tests.servers.postgres import Database as PostgresDatabase
-from tests.servers.tcp_proxy import proxied
 from tests.workload.tables import Database, create_tables, source_of
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.halted import halted
+from tidemark.testing.servers.postgres import Database as PostgresDatabase
+from tidemark.testing.tcp_proxy import proxied
 
 HEARTBEAT = {"heartbeat_seconds": 2}
 

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from tests.end_to_end.capture import Capture
-from tests.missing import lacks
 from tests.operations.status import is_caught_up, report, status
 from tests.operations.test_lag import slot_of
-from tests.servers.deadline import PATIENCE, wait_until
-from tests.servers.postgres import Database
 from tests.workload.tables import create_tables
+from tidemark.testing.deadline import PATIENCE, wait_until
+from tidemark.testing.missing import lacks
+from tidemark.testing.servers.postgres import Database
 
 TOLD_SECONDS = 2.0
 

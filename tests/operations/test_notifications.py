@@ -7,10 +7,10 @@ from pathlib import Path
 from tests.end_to_end.capture import Capture
 from tests.operations.test_lag import slot_of
 from tests.runtime.notifications.receiving import receiving
-from tests.servers.deadline import wait_until
-from tests.servers.postgres import Database
 from tests.warm_command import warm_command
 from tests.workload.tables import create_tables, source_of
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.postgres import Database
 
 
 def test_a_backfill_a_table_that_is_dropped_and_the_end(database: Database, tmp_path: Path) -> None:

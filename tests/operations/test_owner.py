@@ -9,9 +9,9 @@ from tests.end_to_end.capture import Capture
 from tests.operations.status import is_caught_up, report, status
 from tests.operations.test_lag import slot_of
 from tests.operations.test_log import read_only
-from tests.servers.deadline import wait_until
-from tests.servers.postgres import Database
 from tests.workload.tables import create_tables
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.postgres import Database
 
 
 def test_a_capture_that_waits_to_retry_keeps_the_log(database: Database, tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 from tests.end_to_end.capture import Capture
 from tests.operations.status import is_caught_up, report, status
 from tests.operations.test_lag import slot_of
-from tests.servers.deadline import wait_until
-from tests.servers.postgres import Database, drop_slot
 from tests.workload.tables import create_tables
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.postgres import Database, drop_slot
 
 WITHIN_SECONDS = 5
 

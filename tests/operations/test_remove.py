@@ -13,12 +13,12 @@ from psycopg import sql
 from tests.end_to_end.capture import Capture, Ended
 from tests.operations.status import is_caught_up
 from tests.operations.test_lag import slot_of
-from tests.servers.deadline import wait_until
-from tests.servers.mariadb import Database as MariaDatabase
-from tests.servers.postgres import Database, drop_slot
 from tests.workload.tables import create_tables
 from tidemark.captures.mysql.chunks.fence import create_watermark_table
 from tidemark.demo.processes import TIDEMARK
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.mariadb import Database as MariaDatabase
+from tidemark.testing.servers.postgres import Database, drop_slot
 
 
 def objects(ended: Ended) -> list[dict[str, Any]]:

@@ -10,12 +10,12 @@ import pytest
 
 from tests.end_to_end.capture import Capture
 from tests.operations.test_lag import slot_of
-from tests.servers.deadline import wait_until
 from tests.warm_process import run_to_its_end
 from tests.workload.tables import Database, create_tables
 from tidemark.demo.processes import TIDEMARK
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.runtime.upkeep.log_check import LogCheck
+from tidemark.testing.deadline import wait_until
 
 pytestmark = pytest.mark.slow
 

@@ -9,9 +9,9 @@ import pytest
 from tests.end_to_end.capture import Capture
 from tests.operations.status import is_caught_up, report, status
 from tests.operations.test_lag import slot_of
-from tests.servers.deadline import wait_until
-from tests.servers.postgres import Database
 from tests.workload.tables import create_tables
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.postgres import Database
 
 OLD, NEW = "the-old-password", "the-new-password"
 

@@ -7,12 +7,12 @@ from pathlib import Path
 from tests.end_to_end.capture import Capture
 from tests.operations.status import is_caught_up, report, status
 from tests.operations.test_lag import slot_of
-from tests.servers.deadline import wait_until
-from tests.servers.mariadb import Database as MariaDatabase
-from tests.servers.postgres import Database as PostgresDatabase
-from tests.servers.postgres import drop_slot, free_slot, fresh_database, own_server
-from tests.servers.tcp_proxy import proxied
 from tests.workload.tables import Database, create_tables, source_of
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.mariadb import Database as MariaDatabase
+from tidemark.testing.servers.postgres import Database as PostgresDatabase
+from tidemark.testing.servers.postgres import drop_slot, free_slot, fresh_database, own_server
+from tidemark.testing.tcp_proxy import proxied
 
 
 def write_log(database: PostgresDatabase, rows: int) -> None:

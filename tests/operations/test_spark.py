@@ -11,11 +11,11 @@ from tests.end_to_end.capture import Capture
 from tests.operations.status import status
 from tests.operations.test_lag import slot_of
 from tests.runtime.metrics.test_metrics import ask, scraped
-from tests.servers.deadline import wait_until
-from tests.servers.postgres import Database
 from tests.warm_jvm import SHARED, warm_jvm
 from tests.workload.tables import create_tables
 from tidemark.demo.processes import Command
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.postgres import Database
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.xdist_group("spark")]
 

@@ -11,8 +11,8 @@ from tests.conformance.conftest import DATABASES
 from tests.conformance.engine import Engine
 from tests.end_to_end.capture import Capture
 from tests.operations.status import is_caught_up, report, status
-from tests.servers.deadline import wait_until
 from tests.warm_command import warm_command
+from tidemark.testing.deadline import wait_until
 
 
 @pytest.fixture(params=["postgres", "mariadb"])

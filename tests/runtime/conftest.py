@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.runtime.capture_folder import CaptureFolder
-from tests.servers.object_store import S3Server
 from tidemark.protocol.store import Store
 from tidemark.protocol.store.local import DirectoryStore
 from tidemark.spark_sink.tables.store_place import StorePlace
+from tidemark.testing.object_store import S3Server
 
 
 @pytest.fixture

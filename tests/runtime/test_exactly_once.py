@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.runtime.capture_folder import OPENED, CaptureFolder, is_running
-from tests.servers.deadline import wait_until
 from tests.warm_process import WarmProcess
+from tidemark.testing.deadline import wait_until
 
 pytestmark = pytest.mark.heavy
 

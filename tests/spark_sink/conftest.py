@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.examples import ALL
-from tests.servers.spark_python import preload
+from tests.spark_python import preload
 from tests.spark_sink.log_builder import LogBuilder
 
 if TYPE_CHECKING:

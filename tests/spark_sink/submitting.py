@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.servers.spark_cluster import SPARK_HOME, SparkCluster
+from tidemark.testing.spark_cluster import SPARK_HOME, SparkCluster
 
 PROBE = Path(__file__).parent / "session_probe.py"
 DEADLINE = 500

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import tidemark.spark_sink
-from tests.servers.spark_cluster import JAVA_OPTIONS, SparkCluster
 from tests.spark_sink.log_builder import LogBuilder, create
 from tests.spark_sink.submitting import PROBE, answers, steps, submit, zip_of_packages
+from tidemark.testing.spark_cluster import JAVA_OPTIONS, SparkCluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

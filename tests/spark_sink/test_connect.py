@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers.spark_connect import SparkConnect
 from tests.spark_sink.lake import Lake
 from tests.spark_sink.log_builder import Event, LogBuilder, create
 from tests.spark_sink.submitting import python
+from tidemark.testing.spark_connect import SparkConnect
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

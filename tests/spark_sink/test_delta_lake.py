@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.missing import lacks
+from tidemark.testing.missing import lacks
 
 ROOT = Path(__file__).parents[2]
 PYSPARK = ROOT / ".venv/delta"

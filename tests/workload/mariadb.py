@@ -14,9 +14,9 @@ import pymysql
 from pymysql.constants import ER, FIELD_TYPE
 from pymysql.converters import conversions
 
-from tests.servers.mariadb import Database
 from tests.workload.source import BIG, Contents, Source, in_order
 from tidemark.demo.comparison import canonical, canonical_json
+from tidemark.testing.servers.mariadb import Database
 
 _DDL = (
     """

@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 import psycopg
 
-from tests.servers.postgres import Connection, Postgres
 from tests.workload.source import BIG, Contents, Source, in_order
 from tidemark.demo.comparison import json_columns, source_rows
+from tidemark.testing.servers.postgres import Connection, Postgres
 
 _DDL = """
 CREATE TABLE accounts (

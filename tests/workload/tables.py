@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tests.servers import mariadb
-from tests.servers.postgres import Postgres
 from tests.workload.mariadb import MariaDbSource
 from tests.workload.postgres import PostgresSource
 from tests.workload.source import Source
+from tidemark.testing.servers import mariadb
+from tidemark.testing.servers.postgres import Postgres
 
 Database = Postgres | mariadb.Database
 """A database of any kind, as the fixtures give it."""

@@ -9,12 +9,12 @@ import psycopg
 import pymysql
 import pytest
 
-from tests.servers.deadline import wait_until
-from tests.servers.postgres import Postgres
 from tests.workload.source import TABLES
 from tests.workload.tables import Database, create_tables, source_of
 from tests.workload.writers import Workload
 from tidemark.demo.comparison import Row
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.postgres import Postgres
 
 
 def contents(database: Database, without: frozenset[str] = frozenset()) -> list[object]:

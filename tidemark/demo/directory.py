@@ -6,8 +6,8 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from tidemark.demo.servers.postgres_server import SUPERUSER, PostgresServer
 from tidemark.protocol.errors import UsageError
+from tidemark.testing.servers.postgres_server import SUPERUSER, PostgresServer
 
 MARKER = ".tidemark-demo"
 """A file that says that the directory is the demo's own, so that the next demo may replace it."""

@@ -6,12 +6,6 @@ from tidemark.protocol.error_codes import manual
 
 CODES = (
     manual(
-        "TM-DEMO-001",
-        "The demo's PostgreSQL cannot be started",
-        "Install the extra with pip install 'tidemark[demo]', which includes a PostgreSQL. The message ends with the "
-        "server's last output.",
-    ),
-    manual(
         "TM-DEMO-002",
         "The demo's directory holds something else",
         "Give an empty or new directory with --directory. The demo replaces only the results of an earlier demo.",

@@ -23,8 +23,8 @@ from tidemark.demo.display import Display, Step, number
 from tidemark.demo.lake import lake_rows
 from tidemark.demo.measurements import LogProgress, RetainedWal, captured_twice
 from tidemark.demo.processes import Command
-from tidemark.demo.servers.postgres_server import PostgresServer
 from tidemark.protocol.errors import ConnectorError
+from tidemark.testing.servers.postgres_server import PostgresServer
 
 SLOT = "tidemark_shop"
 """The replication slot of a capture called shop."""

@@ -8,9 +8,9 @@ import pytest
 
 from tests.captures.session import Session, apply, bindings, session, unary
 from tests.captures.source_tables import BOUND, FILL, USERS, end_of_log, endpoint, prepare, table_rows
-from tests.servers.deadline import wait_until
-from tests.servers.postgres import Database
 from tidemark.captures.postgres.server.positions import parse_lsn
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.postgres import Database
 
 
 def _until_the_log_is_read(capture: Session, database: Database) -> None:

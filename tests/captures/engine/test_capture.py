@@ -8,8 +8,8 @@ import pytest
 
 from tests.captures.session import Session, apply, bindings, session
 from tests.captures.source_tables import BOUND, end_of_log, endpoint, prepare, table_rows
-from tests.servers.postgres import Database
 from tidemark.captures.postgres.server.positions import parse_lsn
+from tidemark.testing.servers.postgres import Database
 
 
 @pytest.mark.heavy

@@ -10,8 +10,8 @@ import pytest
 from tests.captures.session import Json, Session, apply, bindings, session
 from tests.captures.source_tables import BOUND, FILL, USERS, endpoint, prepare, table_rows
 from tests.examples import sample
-from tests.servers.deadline import wait_until
-from tests.servers.postgres import Database
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.postgres import Database
 
 SLOW: Json = {"chunk_rows": 50, "max_rate": "300 rows"}
 """A thousand rows take some seconds."""

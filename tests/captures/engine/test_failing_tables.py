@@ -9,8 +9,8 @@ import pytest
 
 from tests.captures.session import Json, Session, apply, bindings, session
 from tests.captures.source_tables import FILL, USERS, endpoint, prepare, table_rows
-from tests.servers.deadline import wait_until
-from tests.servers.postgres import Database
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.postgres import Database
 
 BOTH = bindings("public.users", "public.secrets")
 SECRETS = ["CREATE TABLE secrets (id int PRIMARY KEY)", "INSERT INTO secrets SELECT generate_series(1, 100)"]

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers.deadline import wait_until
 from tidemark.captures.engine.output import BUFFER_BYTES, Output
 from tidemark.protocol.codec import encode
 from tidemark.protocol.messages import Opened
+from tidemark.testing.deadline import wait_until
 
 LINE = b"x" * 1023 + b"\n"
 LINES = BUFFER_BYTES // len(LINE)

@@ -13,13 +13,13 @@ import pytest
 
 from tests.captures.session import Json, Session, apply, bindings, session
 from tests.captures.source_tables import BOUND, FILL, USERS, endpoint, prepare, table_rows
-from tests.servers.deadline import wait_until
-from tests.servers.postgres import Database, drop_slot
-from tests.servers.tcp_proxy import TcpProxy, proxied
 from tidemark.captures.contract.errors import LostPosition
 from tidemark.captures.engine.reconnection import Outages
 from tidemark.captures.postgres.server.positions import parse_lsn
 from tidemark.protocol.errors import SourceError
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.postgres import Database, drop_slot
+from tidemark.testing.tcp_proxy import TcpProxy, proxied
 
 pytestmark = pytest.mark.heavy
 

@@ -9,8 +9,8 @@ import pytest
 
 from tests.captures.session import Json, Rows, Session, apply, bindings, replay, session
 from tests.captures.source_tables import endpoint, prepare, table_rows
-from tests.servers.postgres import Database
 from tidemark.captures.scheduling.kept_apart import KEYS, KeptApart
+from tidemark.testing.servers.postgres import Database
 
 BOUND = bindings("public.notes")
 TABLE = """

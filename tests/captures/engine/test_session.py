@@ -8,9 +8,9 @@ import pytest
 
 from tests.captures.session import Json, Session, apply, session
 from tests.captures.source_tables import BOUND, FILL, USERS, end_of_log, endpoint, prepare, table_rows
-from tests.servers.deadline import wait_until
-from tests.servers.postgres import Database, drop_slot
 from tidemark.captures.postgres.server.positions import parse_lsn
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.postgres import Database, drop_slot
 
 
 def test_the_slot_moves_on_acknowledgement_only(database: Database) -> None:

@@ -7,13 +7,13 @@ from contextlib import closing
 from typing import Any
 
 from tests.captures.log_reader import LogReader
-from tests.servers.mariadb import Database
 from tidemark.captures.mysql.log.connection import LIMITS, StreamLimits
 from tidemark.captures.mysql.log.stream import BinlogLog
 from tidemark.captures.mysql.source import MysqlSource
 from tidemark.captures.mysql.terms.config import parse_endpoint, parse_resource
 from tidemark.protocol.fields import message_of
 from tidemark.protocol.messages import Binding
+from tidemark.testing.servers.mariadb import Database
 
 
 class CapturedLog(LogReader[MysqlSource, BinlogLog]):

@@ -9,10 +9,10 @@ from typing import Any
 from tests.captures.column_batches import Logged, of_columns, of_documents
 from tests.captures.mysql.table_chunks import TableChunks, table_chunks
 from tests.captures.session import Rows
-from tests.servers.mariadb import Database
 from tidemark.captures.contract.chunk import Chunk
 from tidemark.captures.contract.chunk_rows import ColumnRows, ReadRows
 from tidemark.protocol.codec import split_captured
+from tidemark.testing.servers.mariadb import Database
 
 
 @contextmanager

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from tests.captures.mysql.table_chunks import table_chunks
-from tests.servers.mariadb import Database
 from tidemark.backfill.fence import Fence
+from tidemark.testing.servers.mariadb import Database
 
 WRITERS = 4
 

@@ -9,8 +9,8 @@ from functools import cache
 import pytest
 
 from tests.captures.mysql.secure_server import SecureServer
-from tests.servers.certificates import Authority
-from tests.servers.mariadb import MARIADB, MYSQL, Database, no_source
+from tidemark.testing.certificates import Authority
+from tidemark.testing.servers.mariadb import MARIADB, MYSQL, Database, no_source
 
 PRODUCTS = {product.name.lower(): product for product in (MARIADB, MYSQL)}
 

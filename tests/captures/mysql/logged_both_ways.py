@@ -12,11 +12,11 @@ import pytest
 from tests.captures.committed_events import Events, alike, committed
 from tests.captures.log_reader import BATCH
 from tests.captures.mysql.captured_log import CapturedLog
-from tests.servers.mariadb import Database
 from tidemark.captures.contract.wakeup import Wakeup
 from tidemark.captures.rows import gathered_columns
 from tidemark.protocol.batches import ARROW, HEAD
 from tidemark.protocol.environment import BATCHES
+from tidemark.testing.servers.mariadb import Database
 
 
 class BothWays:

@@ -9,7 +9,7 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
-from tests.servers.mariadb import Database
+from tidemark.testing.servers.mariadb import Database
 
 LETTERS = "abc 'ü\\\"\n€😀"
 LATIN = "abc é€'"

@@ -9,11 +9,11 @@ from typing import Any
 
 import pymysql
 
-from tests.servers.certificates import Authority
-from tests.servers.mariadb import Database
-from tests.servers.mysql_family import MySqlFamilyServer
 from tidemark.captures.mysql.server.session import connect
 from tidemark.captures.mysql.terms.config import parse_endpoint
+from tidemark.testing.certificates import Authority
+from tidemark.testing.servers.mariadb import Database
+from tidemark.testing.servers.mysql_family import MySqlFamilyServer
 
 PASSWORD = 'it\'s a \\ "secret" of çä'
 

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from tests.servers.mariadb import Database, Product, no_source
+from tidemark.testing.servers.mariadb import Database, Product, no_source
 
 
 @contextmanager

@@ -10,8 +10,6 @@ from typing import Any
 import orjson
 
 from tests.captures.chunk_tails import head_of
-from tests.servers.deadline import wait_until
-from tests.servers.mariadb import Database
 from tidemark.backfill.chunk_size import CHUNK_BYTES
 from tidemark.backfill.keys import Key, key_texts
 from tidemark.backfill.range_scan import ChunkPlan
@@ -22,6 +20,8 @@ from tidemark.captures.mysql.chunks.scan_target import ScanTarget
 from tidemark.captures.mysql.server.session import Session, connect
 from tidemark.captures.mysql.tables.bindings import BoundTable, bound_tables
 from tidemark.captures.mysql.terms.config import EndpointConfig, parse_endpoint, parse_resource
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.mariadb import Database
 
 Document = dict[str, Any]
 

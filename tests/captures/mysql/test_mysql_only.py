@@ -14,12 +14,12 @@ from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.concurrent_writers import WRITERS, snapshots_under_inserts
 from tests.captures.mysql.table_chunks import run, session_on, table_chunks
 from tests.captures.session import bindings, session
-from tests.servers.mariadb import MYSQL, Database, no_source
 from tidemark.captures.contract.errors import LostPosition
 from tidemark.captures.mysql.chunks.fence import create_watermark_table
 from tidemark.captures.mysql.server.session import Session
 from tidemark.captures.mysql.terms.gtid import MysqlGtids
 from tidemark.captures.mysql.terms.position import parse_position, position
+from tidemark.testing.servers.mariadb import MYSQL, Database, no_source
 
 COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 

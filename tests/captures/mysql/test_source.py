@@ -9,14 +9,14 @@ from contextlib import contextmanager
 import pytest
 
 from tests.captures.mysql.table_chunks import run
-from tests.servers.deadline import wait_until
-from tests.servers.mariadb import Database
 from tidemark.captures.mysql.chunks.fence import GtidFence, PositionFence
 from tidemark.captures.mysql.database import MysqlDatabase
 from tidemark.captures.mysql.source import MysqlSource
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.fields import message_of
 from tidemark.protocol.messages import Binding
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.mariadb import Database
 
 
 @contextmanager

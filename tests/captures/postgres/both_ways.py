@@ -9,7 +9,6 @@ from typing import Any
 import orjson
 from psycopg import sql
 
-from tests.servers.postgres import Database
 from tidemark.captures.contract.chunk_rows import KEY_MARK, TAIL_MARK
 from tidemark.captures.postgres.catalog.columns import Column, Table
 from tidemark.captures.postgres.catalog.reading import read_tables
@@ -19,6 +18,7 @@ from tidemark.captures.postgres.rows.log_decoder import LogDecoder, Relation, co
 from tidemark.captures.postgres.server.config import parse_endpoint
 from tidemark.captures.postgres.server.session import connect
 from tidemark.captures.tables.bad_values import Policy
+from tidemark.testing.servers.postgres import Database
 
 Document = dict[str, Any]
 

@@ -11,7 +11,6 @@ from msgspec import Raw
 
 from tests.captures.chunk_tails import tails
 from tests.captures.session import begin
-from tests.servers.postgres import Database
 from tidemark.backfill.keys import Key
 from tidemark.backfill.range_scan import ChunkPlan
 from tidemark.captures.contract.chunk import ChunkRequest
@@ -27,6 +26,7 @@ from tidemark.captures.postgres.tables.bindings import PostgresBinding, bound_ta
 from tidemark.captures.postgres.tables.scan_target import ScanTarget
 from tidemark.protocol.codec import split_captured
 from tidemark.protocol.messages import Binding, CaptureSpec, JsonObject
+from tidemark.testing.servers.postgres import Database
 
 
 class CapturedTable:

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tests.servers.postgres import Connection, Database
 from tidemark.backfill.range_scan import ChunkPlan
 from tidemark.captures.contract.chunk import Chunk, ChunkRequest
 from tidemark.captures.contract.chunk_rows import ReadRows
@@ -20,6 +19,7 @@ from tidemark.captures.postgres.tables.bindings import PostgresBinding, bound_ta
 from tidemark.captures.postgres.tables.noted_table import NotedTable
 from tidemark.captures.postgres.tables.scan_target import ScanTarget
 from tidemark.captures.postgres.tables.snapshots import OWN, ImportedSnapshot
+from tidemark.testing.servers.postgres import Connection, Database
 
 Document = dict[str, Any]
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from tests.captures.column_batches import Logged, of_columns, of_documents
 from tests.captures.postgres.chunk_reads import Table, opened
-from tests.servers.postgres import Database
 from tidemark.captures.contract.chunk import Chunk
 from tidemark.captures.contract.chunk_rows import ColumnRows, ReadRows
 from tidemark.captures.postgres.chunks.column_reader import ColumnChunkReader
@@ -17,6 +16,7 @@ from tidemark.captures.postgres.chunks.copy_rows import LIMITS, ChunkLimits
 from tidemark.captures.postgres.server.config import parse_endpoint
 from tidemark.captures.postgres.server.session import ReaderEndpoint
 from tidemark.protocol.codec import split_captured
+from tidemark.testing.servers.postgres import Database
 
 
 @contextmanager

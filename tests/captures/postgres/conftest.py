@@ -14,7 +14,7 @@ import pytest
 from hypothesis import settings
 
 from tests.captures.postgres.encoded_databases import InEncoding, encoded_database
-from tests.servers.postgres import Database, Postgres
+from tidemark.testing.servers.postgres import Database, Postgres
 
 settings.register_profile("deep", max_examples=50_000, deadline=None, derandomize=False, database=None)
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from psycopg.conninfo import make_conninfo
 
-from tests.servers.postgres import Database, Postgres, drop_slots
+from tidemark.testing.servers.postgres import Database, Postgres, drop_slots
 
 InEncoding = Callable[[str], Database]
 

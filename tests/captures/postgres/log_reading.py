@@ -10,13 +10,13 @@ from typing import Any
 from tests.captures.log_reader import LogReader
 from tests.captures.session import begin
 from tests.captures.source_tables import end_of_log
-from tests.servers.postgres import Database
 from tidemark.captures.postgres.database import PostgresDatabase
 from tidemark.captures.postgres.log.connection import LIMITS, StreamLimits
 from tidemark.captures.postgres.log.stream import PgoutputLog
 from tidemark.captures.postgres.server.config import parse_endpoint, parse_resource
 from tidemark.captures.postgres.source import PostgresSource
 from tidemark.protocol.messages import Binding, CaptureSpec
+from tidemark.testing.servers.postgres import Database
 
 PostgresLog = LogReader[PostgresSource, PgoutputLog]
 

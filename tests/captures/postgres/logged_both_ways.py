@@ -14,11 +14,11 @@ from tests.captures.committed_events import Events, alike, committed
 from tests.captures.log_reader import BATCH
 from tests.captures.postgres.log_reading import capturing
 from tests.captures.source_tables import end_of_log
-from tests.servers.postgres import Database
 from tidemark.captures.contract.wakeup import Wakeup
 from tidemark.captures.rows import gathered_columns
 from tidemark.protocol.batches import ARROW, HEAD
 from tidemark.protocol.environment import BATCHES
+from tidemark.testing.servers.postgres import Database
 
 
 class BothWays:

@@ -25,8 +25,8 @@ from tests.captures.sessions import Sessions
 from tests.captures.source_tables import prepare
 from tests.conformance.postgres import PostgresEngine
 from tests.conformance.test_random_alterations import SECONDS, sessions_of
-from tests.servers.postgres import Database
 from tidemark.captures.postgres.server.rewrite_trigger import SCRIPT
+from tidemark.testing.servers.postgres import Database
 
 ROWS = 120
 SEED = int(os.environ.get("TIDEMARK_TEST_SEED", "1"))

@@ -8,7 +8,6 @@ from contextlib import closing, contextmanager
 import pytest
 
 from tests.captures.chunk_tails import tails
-from tests.servers.postgres import Database
 from tidemark.backfill.range_scan import ChunkPlan
 from tidemark.captures.contract.chunk import ChunkRequest
 from tidemark.captures.postgres.rows.log_decoder import Relation, RelationColumn
@@ -19,6 +18,7 @@ from tidemark.captures.postgres.tables.bound_relations import BoundRelation
 from tidemark.captures.postgres.tables.scan_target import ScanTarget
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.messages import Binding
+from tidemark.testing.servers.postgres import Database
 
 INT4, TEXT = 23, 25
 

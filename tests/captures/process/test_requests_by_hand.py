@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.captures.session import bindings, error_fields, unary
-from tests.servers.postgres import Database
+from tidemark.testing.servers.postgres import Database
 
 
 def test_spec_needs_no_server() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.captures.session import COMMAND, Session, apply, bindings, cold, session
 from tests.captures.source_tables import endpoint, prepare
-from tests.servers.postgres import Database
+from tidemark.testing.servers.postgres import Database
 
 pytestmark = pytest.mark.heavy
 

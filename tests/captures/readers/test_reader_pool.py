@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 
-from tests.servers.deadline import wait_until
 from tidemark.backfill.fence import TransactionId
 from tidemark.backfill.range_scan import ChunkPlan
 from tidemark.captures.contract.chunk import Chunk, ChunkReader, ChunkRequest
@@ -15,6 +14,7 @@ from tidemark.captures.contract.chunk_rows import Rows
 from tidemark.captures.contract.wakeup import Wakeup
 from tidemark.captures.readers.reader_pool import ChunkFailure, ChunkPutOff, ChunkResult, ReaderPool
 from tidemark.protocol.errors import SourceError
+from tidemark.testing.deadline import wait_until
 
 NOTHING = Rows()
 

@@ -19,8 +19,6 @@ import pytest
 from tests.captures.chunk_tails import head_of, tails
 from tests.captures.postgres.chunk_reads import Table, opened
 from tests.captures.postgres.column_chunks import both, logged
-from tests.servers.deadline import wait_until
-from tests.servers.postgres import Database
 from tidemark.backfill.range_scan import ChunkPlan
 from tidemark.captures.contract.chunk import ChunkRequest
 from tidemark.captures.contract.chunk_rows import ColumnRows, Rows
@@ -31,6 +29,8 @@ from tidemark.captures.postgres.server.session import ReaderEndpoint
 from tidemark.captures.readers.fork_server import ForkServer
 from tidemark.captures.readers.reader_process import ReaderProcess
 from tidemark.protocol.errors import SourceError, TidemarkError
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.postgres import Database
 
 pytestmark = pytest.mark.heavy
 
@@ -234,7 +234,7 @@ from tidemark.backfill.range_scan import ChunkPlan
 from tidemark.captures.contract.chunk import ChunkRequest
 from tidemark.captures.readers.reader_process import forked_readers
 from tests.captures.readers.test_reader_process import reader_of, opened
-from tests.servers.postgres import Database
+from tidemark.testing.servers.postgres import Database
 with forked_readers() if sys.argv[2] == "forked" else nullcontext():
     database = Database(sys.argv[1], 0)
     with opened(database) as table:
@@ -323,7 +323,7 @@ import os, signal, sys
 from contextlib import closing
 from tidemark.captures.readers.reader_process import forked_readers
 from tests.captures.readers.test_reader_process import REQUEST, opened, reader_of
-from tests.servers.postgres import Database
+from tidemark.testing.servers.postgres import Database
 with forked_readers() as server:
     database = Database(sys.argv[1], 0)
     with opened(database) as table:

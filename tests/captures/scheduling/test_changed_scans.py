@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.captures.session import Json, bindings, session
 from tests.captures.session import apply as applied
 from tests.captures.source_tables import BOUND, FILL, USERS, endpoint, prepare, table_rows
-from tests.servers.postgres import Database
+from tidemark.testing.servers.postgres import Database
 
 LOG_ONLY = bindings("public.users", scan="none")
 

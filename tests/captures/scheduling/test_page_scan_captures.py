@@ -10,7 +10,7 @@ import pytest
 
 from tests.captures.session import Session, apply, bindings, session
 from tests.captures.source_tables import endpoint, prepare, table_rows
-from tests.servers.postgres import Database
+from tidemark.testing.servers.postgres import Database
 
 pytestmark = pytest.mark.heavy
 

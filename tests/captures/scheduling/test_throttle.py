@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from tests.captures.session import Json, Session, apply, session
 from tests.captures.source_tables import BOUND, FILL, USERS, endpoint, prepare, table_rows
-from tests.servers.deadline import wait_until
-from tests.servers.postgres import Database
 from tidemark.captures.contract.options import BackfillConfig, QuietHours
 from tidemark.captures.scheduling.throttle import Throttle
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.postgres import Database
 
 
 def test_a_rate_is_kept(database: Database) -> None:

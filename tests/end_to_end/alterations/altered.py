@@ -10,10 +10,10 @@ from pathlib import Path
 from tests.end_to_end.alterations.outcome import Outcome, Outcomes, outcome
 from tests.end_to_end.alterations.streams import Streams
 from tests.end_to_end.capture import Capture
-from tests.servers.deadline import wait_until
 from tests.workload.source import Source
 from tests.workload.tables import Database, source_of
 from tidemark.spark_sink.source.followed_log import FollowedLog
+from tidemark.testing.deadline import wait_until
 
 ROWS = 8
 

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, Self
 import pyarrow as pa
 
 from tests.end_to_end.capture import Capture
-from tests.servers.deadline import wait_until
 from tests.workload.source import Contents, Source, in_order
 from tidemark.demo.comparison import compare
 from tidemark.spark_sink.spark.failures import spark_exceptions, tidemark_error
+from tidemark.testing.deadline import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -13,9 +13,9 @@ from tests.captures.mysql.log.test_stream import global_setting
 from tests.end_to_end.alterations import mysql_cases, page, postgres_cases
 from tests.end_to_end.alterations.altered import MODES, AlteredTables
 from tests.examples import sample
-from tests.servers import mariadb
-from tests.servers.postgres import Database
 from tests.warm_jvm import SHARED
+from tidemark.testing.servers import mariadb
+from tidemark.testing.servers.postgres import Database
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800), SHARED]
 

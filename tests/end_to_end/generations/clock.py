@@ -9,12 +9,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests.servers.deadline import let_pass
-from tests.servers.postgres import Database
 from tidemark.protocol.changelog.shown import shown
 from tidemark.spark_sink.live.state_partitions import plan_state, read_state
 from tidemark.spark_sink.live.table_view import table_view
 from tidemark.spark_sink.source.followed_log import FollowedLog
+from tidemark.testing.deadline import let_pass
+from tidemark.testing.servers.postgres import Database
 
 TABLE = "public.items"
 ROWS = 60

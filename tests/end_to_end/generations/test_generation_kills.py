@@ -14,11 +14,11 @@ from tests.end_to_end.capture import Capture
 from tests.end_to_end.generations.clock import ROWS, TABLE, Reader, Writer, create_table
 from tests.end_to_end.generations.dying import BEGIN, CONNECTOR, RUNTIME, WHOLE, failpoint
 from tests.examples import sample
-from tests.servers.deadline import wait_until
-from tests.servers.postgres import Database
 from tidemark.demo import processes
 from tidemark.demo.processes import Command
 from tidemark.protocol.changelog import ChangeLog, KnownGeneration, layout
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.postgres import Database
 
 pytestmark = [pytest.mark.slow]
 

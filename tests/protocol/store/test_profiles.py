@@ -13,7 +13,6 @@ from deltalake import DeltaTable, write_deltalake
 from pyarrow import table
 from pydantic import ValidationError
 
-from tests.servers.object_store import S3Server
 from tidemark.protocol.capture_file.store_entry import StoreEntry
 from tidemark.protocol.errors import UsageError
 from tidemark.protocol.store import Store
@@ -23,6 +22,7 @@ from tidemark.protocol.store.profiles import ProfileKeys, profile
 from tidemark.protocol.store.settings import StoreSettings
 from tidemark.spark_sink.formats.delta_storage import delta_storage
 from tidemark.spark_sink.tables.store_place import StorePlace
+from tidemark.testing.object_store import S3Server
 
 
 class Files:

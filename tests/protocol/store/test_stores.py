@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers.object_store import S3Server
 from tidemark.protocol.store import Store
 from tidemark.protocol.store.objects import PART_BYTES
 from tidemark.protocol.store.opening import opened
+from tidemark.testing.object_store import S3Server
 
 NAMES = ["a b%é", "a+b", "a-b", "a.b", "a/b", "a/c/d", "a0", "ä"]
 """In the order of their bytes."""

@@ -11,8 +11,6 @@ import pytest
 
 from tests.runtime.changelog.generations.mutants import Mutant
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, order
-from tests.servers.http_faults import Fault, http_faults
-from tests.servers.object_store import S3Server, s3_server
 from tidemark.protocol.changelog import ChangeLog, segment_files
 from tidemark.protocol.changelog.layout import COMMITS, DATA, commit_name, segment_path
 from tidemark.protocol.changelog.segment_files import SegmentFile, asked_for, batches
@@ -24,6 +22,8 @@ from tidemark.runtime.changelog.events import segment_events
 from tidemark.runtime.changelog.files.probe import FOLDER, probe
 from tidemark.runtime.changelog.writer import LogWriter
 from tidemark.spark_sink.tables.store_place import StorePlace
+from tidemark.testing.http_faults import Fault, http_faults
+from tidemark.testing.object_store import S3Server, s3_server
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from tests.examples import sample
 from tests.runtime.changelog.shop import data_files, named_files, stored
 from tests.runtime.changelog.writers import check, lines, writing
 from tests.runtime.changelog.writing_process import LINES
-from tests.servers.object_store import S3Server
 from tidemark.protocol.store import Store
 from tidemark.runtime.changelog.writer import LogWriter
+from tidemark.testing.object_store import S3Server
 
 KILLS = sample(15, 10)
 

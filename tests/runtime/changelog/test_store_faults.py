@@ -11,8 +11,6 @@ from datetime import timedelta
 import pytest
 
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, order
-from tests.servers.http_faults import Fault, HttpFaults, http_faults
-from tests.servers.object_store import S3Server
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.store import Store
@@ -20,6 +18,8 @@ from tidemark.protocol.store.opening import RETRIED, opened
 from tidemark.runtime.changelog.events import segment_events
 from tidemark.runtime.changelog.writer import LogWriter
 from tidemark.runtime.upkeep.log_check import LogCheck
+from tidemark.testing.http_faults import Fault, HttpFaults, http_faults
+from tidemark.testing.object_store import S3Server
 
 COMMITS = 10
 

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from tests.runtime.capture_folder import OPENED, CaptureFolder, Step, error_line
-from tests.servers.deadline import wait_until
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.changelog.layout import COMMITS, HEADER
 from tidemark.runtime.changelog.writer import LogWriter
+from tidemark.testing.deadline import wait_until
 
 SESSION = [
     OPENED,

@@ -14,10 +14,10 @@ import pytest
 import typer
 
 from tests.examples import sample
-from tests.servers.deadline import wait_until
 from tests.spark_sink.log_builder import LogBuilder, create
 from tidemark.runtime.cli import app
 from tidemark.spark_sink.__main__ import _parser
+from tidemark.testing.deadline import wait_until
 
 TIDEMARK = [sys.executable, "-m", "tidemark.runtime"]
 SPARK_SINK = [sys.executable, "-m", "tidemark.spark_sink"]

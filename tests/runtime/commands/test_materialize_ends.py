@@ -16,8 +16,8 @@ import psutil
 import pytest
 
 from tests.examples import sample
-from tests.servers.deadline import wait_until
 from tests.spark_sink.log_builder import LogBuilder, create
+from tidemark.testing.deadline import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 from tidemark.runtime.cli import app
 
 ROOT = Path(__file__).resolve().parents[3]
-PACKAGES = ["protocol", "backfill", "captures", "connectors", "runtime", "spark_sink", "tidemark"]
+PACKAGES = ["protocol", "backfill", "captures", "connectors", "runtime", "spark_sink", "testing", "tidemark"]
 
 COMMAND = re.compile(r"tidemark ([a-z]+ (?:FILE|LOG)(?: (?:X|[A-Z]{2,}|--?[a-z][a-z-]*))*)|[`']tidemark ([a-z]+)[`']")
 """With arguments, or by itself between quotes."""

@@ -14,13 +14,13 @@ import orjson
 import pytest
 
 from tests.runtime.capture_folder import OPENED, CaptureFolder, error_line
-from tests.servers.deadline import wait_until
 from tidemark.protocol.errors import SparkError
 from tidemark.runtime.progress.liveness import liveness
 from tidemark.runtime.progress.processes import known
 from tidemark.runtime.progress.state_folder import STATUS
 from tidemark.spark_sink.pipeline.memory import Memory, SetAside, TableMemory, memory_place
 from tidemark.spark_sink.tables.store_place import StorePlace
+from tidemark.testing.deadline import wait_until
 
 ROWS = {"rows": {"first": 1, "count": 3}}
 WELL = {

@@ -18,10 +18,8 @@ import docker
 import pytest
 from docker.errors import DockerException, ImageNotFound, NotFound
 
-from tests.missing import DOCKER_ENGINE, lacks
 from tests.runtime.capture_folder import CaptureFolder
 from tests.runtime.scripted_sessions import table
-from tests.servers.deadline import wait_until
 from tidemark.protocol.capture_file import LimitsEntry
 from tidemark.protocol.errors import ConnectorError
 from tidemark.protocol.log_lines import LogLine
@@ -32,6 +30,8 @@ from tidemark.runtime.connector.container import LABEL, SESSION_LABEL, Container
 from tidemark.runtime.connector.conversation import Conversation
 from tidemark.runtime.connector.interface import GRACE_SECONDS, Exit, RunningConnector
 from tidemark.runtime.connector.secrets import Redactor
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.missing import DOCKER_ENGINE, lacks
 
 pytestmark = pytest.mark.docker
 

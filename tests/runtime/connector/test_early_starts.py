@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.runtime.capture_folder import is_running
-from tests.servers.deadline import wait_until
 from tidemark.runtime.connector.early_starts import EarlyStarts
 from tidemark.runtime.connector.interface import RunningConnector
 from tidemark.runtime.connector.process import ProcessConnector
+from tidemark.testing.deadline import wait_until
 
 DEADLINE_SECONDS = 30
 

@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 from tests.runtime.capture_folder import OPENED, CaptureFolder, error_line, is_running
-from tests.servers.deadline import wait_until
 from tests.warm_process import run_to_its_end
 from tidemark.demo.processes import TIDEMARK
 from tidemark.runtime.many_captures import one_capture
 from tidemark.runtime.many_captures.one_capture import OneCapture
+from tidemark.testing.deadline import wait_until
 
 SECONDS = 60
 ROW = {"rows": {"first": 1, "count": 1}}

@@ -12,13 +12,13 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry, generate_latest
 
-from tests.missing import lacks
 from tests.runtime.scripted_sessions import Recorder
 from tidemark.protocol.store.local import DirectoryStore
 from tidemark.runtime.metrics.capture_metrics import CaptureMetrics
 from tidemark.runtime.metrics.names import MATERIALIZE_METRICS, METRICS
 from tidemark.runtime.progress.state_folder import StateFolder
 from tidemark.runtime.progress.status_file import StatusFile
+from tidemark.testing.missing import lacks
 
 BOARD = Path(__file__).parents[3] / "deploy" / "grafana" / "tidemark.json"
 RULES = Path(__file__).parents[3] / "deploy" / "alerts" / "tidemark.rules.yaml"

@@ -17,7 +17,6 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from tests.runtime.capture_folder import OPENED, CaptureFolder, error_line
 from tests.runtime.scripted_sessions import Recorder
-from tests.servers.deadline import wait_until
 from tidemark.protocol.capture_file import MetricsEntry
 from tidemark.protocol.changelog import Commit, Segment
 from tidemark.protocol.errors import UsageError
@@ -29,6 +28,7 @@ from tidemark.runtime.metrics.server import MetricsServer, why_unready
 from tidemark.runtime.progress.log_consumers import ConsumerLag, KeptAndRead
 from tidemark.runtime.progress.state_folder import StateFolder
 from tidemark.runtime.progress.status_file import StatusFile
+from tidemark.testing.deadline import wait_until
 
 HOSTILE = 'public."a"\n{x="1"}\\'
 

@@ -17,12 +17,12 @@ from tests.runtime.page.shown_capture import (
     shown,
     status_line,
 )
-from tests.servers.chromium import Chromium, chromium, no_chromium
-from tests.servers.deadline import wait_until
 from tidemark.protocol.capture_file import MetricsEntry, read_capture_file
 from tidemark.protocol.changelog.consumers import register
 from tidemark.runtime.page.serving import serve_materialize
 from tidemark.runtime.page.table_rows import MOST_ROWS
+from tidemark.testing.chromium import Chromium, chromium, no_chromium
+from tidemark.testing.deadline import wait_until
 
 pytestmark = pytest.mark.heavy
 

@@ -11,13 +11,13 @@ import pytest
 
 from tests.runtime.page.shown_capture import HOSTILE_SHOWN, ShownCapture, ask, shown, status_line
 from tests.runtime.scripted_sessions import Recorder
-from tests.servers.deadline import wait_until
 from tidemark.protocol.log_lines import LogLine
 from tidemark.runtime.page import document
 from tidemark.runtime.page.recent_errors import MOST, RecentErrors
 from tidemark.runtime.page.sections import MOST_NEEDS
 from tidemark.runtime.page.serving import view_of
 from tidemark.runtime.page.table_rows import MOST_ROWS, table_rows, tables_json
+from tidemark.testing.deadline import wait_until
 
 
 @pytest.fixture

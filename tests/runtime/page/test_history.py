@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.servers.deadline import wait_until
 from tidemark.runtime.page.charts import BYTES, LAG, RETAINED, ROWS, history_json
 from tidemark.runtime.page.history import EVERY_SECONDS, SPAN_SECONDS, History, Reading
+from tidemark.testing.deadline import wait_until
 
 
 class Clock:

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.end_to_end.capture import Capture
-from tests.servers.chromium import Chromium, chromium, no_chromium
-from tests.servers.deadline import wait_until
-from tests.servers.postgres import Database
 from tests.warm_command import warm_command
+from tidemark.testing.chromium import Chromium, chromium, no_chromium
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.postgres import Database
 
 pytestmark = [pytest.mark.slow]
 

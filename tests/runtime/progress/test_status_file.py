@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from tests.servers.deadline import wait_until
 from tidemark.protocol.changelog.layout import HEADER
 from tidemark.protocol.log_lines import LogLine
 from tidemark.protocol.store.local import DirectoryStore
@@ -15,6 +14,7 @@ from tidemark.runtime.progress.figures import Figures
 from tidemark.runtime.progress.lines import LineDisplay
 from tidemark.runtime.progress.state_folder import StateFolder
 from tidemark.runtime.progress.status_file import StatusFile, read_status
+from tidemark.testing.deadline import wait_until
 
 
 def status(state: str) -> LogLine:

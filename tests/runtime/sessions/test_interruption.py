@@ -7,8 +7,8 @@ import signal
 import pytest
 
 from tests.runtime.capture_folder import OPENED, CaptureFolder, is_running
-from tests.servers.deadline import wait_until
 from tidemark.runtime.connector.interface import GRACE_SECONDS
+from tidemark.testing.deadline import wait_until
 
 WAITING = [
     OPENED,

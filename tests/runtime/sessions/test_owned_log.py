@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from tests.runtime.scripted_sessions import Recorder
-from tests.servers.deadline import wait_until
-from tests.servers.object_store import S3Server
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.store import Store, StoreUnavailableError
 from tidemark.runtime.progress import sign_of_life
 from tidemark.runtime.progress.state_folder import STATUS, StateFolder
 from tidemark.runtime.progress.status_file import StatusFile, read_status
 from tidemark.runtime.sessions.owned_log import OwnedLog
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.object_store import S3Server
 
 
 @pytest.fixture

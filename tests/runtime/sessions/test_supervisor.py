@@ -14,14 +14,14 @@ from tests.runtime.scripted_sessions import AT_ONCE, Recorder, files, prepared
 from tests.runtime.sessions.test_generations import BEGIN, COMPLETE, DAY, TEXT, checkpoint, generations, schema
 from tests.runtime.steering.test_steering import ANNOUNCE
 from tests.runtime.test_foreign_connectors import captured
-from tests.servers.http_faults import Fault, http_faults
-from tests.servers.object_store import S3Server
 from tidemark.protocol.changelog import ChangeLog, Commit
 from tidemark.protocol.errors import ChangeLogError, ConnectorError
 from tidemark.protocol.store.opening import opened
 from tidemark.runtime.sessions.interruption import Interruption
 from tidemark.runtime.sessions.owned_log import OwnedLog
 from tidemark.runtime.sessions.supervisor import MOST_FAILURES, Supervisor
+from tidemark.testing.http_faults import Fault, http_faults
+from tidemark.testing.object_store import S3Server
 
 ROW_1 = {"rows": {"first": 1, "count": 1}}
 ROW_2 = {"rows": {"first": 2, "count": 1}}

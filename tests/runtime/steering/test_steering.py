@@ -12,11 +12,11 @@ from contextlib import contextmanager
 import pytest
 
 from tests.runtime.capture_folder import OPENED, TABLE, CaptureFolder
-from tests.servers.deadline import wait_until
 from tests.warm_process import WarmProcess
 from tidemark.runtime.progress.state_folder import CONTROL
 from tidemark.runtime.progress.state_folder import STATUS as STATUS_FILE
 from tidemark.runtime.progress.status_file import read_status
+from tidemark.testing.deadline import wait_until
 
 SECONDS = 60.0
 

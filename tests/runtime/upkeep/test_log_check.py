@@ -13,7 +13,6 @@ import pytest
 from tests.protocol.version_2 import OldLog
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, closed, document, order
 from tests.runtime.changelog.upgraded import Upgraded
-from tests.servers.object_store import S3Server
 from tests.warm_process import run_to_its_end
 from tidemark.demo.processes import TIDEMARK
 from tidemark.protocol.changelog import ChangeLog
@@ -22,6 +21,7 @@ from tidemark.protocol.store import Store
 from tidemark.protocol.store.local import DirectoryStore
 from tidemark.runtime.changelog.writer import LogWriter
 from tidemark.runtime.upkeep.log_check import AT_ONCE, Damage, LogCheck
+from tidemark.testing.object_store import S3Server
 
 ITEMS = "public/items"
 NEWEST = 103

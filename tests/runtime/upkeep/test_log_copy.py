@@ -8,7 +8,6 @@ import pytest
 
 from tests.runtime.changelog.compaction.logs import compact
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, order, stored
-from tests.servers.object_store import S3Server
 from tests.warm_process import run_to_its_end
 from tidemark.demo.processes import TIDEMARK
 from tidemark.protocol.changelog import ChangeLog, layout
@@ -19,6 +18,7 @@ from tidemark.protocol.store.local import DirectoryStore
 from tidemark.runtime.changelog.writer import LogWriter
 from tidemark.runtime.upkeep.log_check import LogCheck
 from tidemark.runtime.upkeep.log_copy import copy_log
+from tidemark.testing.object_store import S3Server
 
 
 def commit(log: LogWriter, count: int) -> None:

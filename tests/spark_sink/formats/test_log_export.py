@@ -12,9 +12,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from tests.missing import OTHER_READERS
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, order
-from tests.servers.object_store import S3Server
 from tests.spark_sink.lake import ITEMS
 from tests.spark_sink.log_builder import Event, LogBuilder, create, schema
 from tests.spark_sink.objects.bucket_lake import publish
@@ -25,6 +23,8 @@ from tidemark.runtime.upkeep.log_check import LogCheck
 from tidemark.spark_sink.formats.delta_storage import delta_storage
 from tidemark.spark_sink.formats.log_export import Exported, export
 from tidemark.spark_sink.tables.store_place import StorePlace
+from tidemark.testing.missing import OTHER_READERS
+from tidemark.testing.object_store import S3Server
 
 MORE = "public/more"
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from deltalake import DeltaTable
 
-from tests.servers.object_store import S3Server
 from tests.spark_sink.lake import ITEMS
 from tests.spark_sink.log_builder import LogBuilder
 from tests.spark_sink.pipeline.kept_lake import KeptLake
@@ -18,6 +17,7 @@ from tidemark.spark_sink.formats.delta_storage import delta_storage
 from tidemark.spark_sink.run.settings import KeepSettings
 from tidemark.spark_sink.tables.kept_tables import KeepRules
 from tidemark.spark_sink.tables.store_place import StorePlace
+from tidemark.testing.object_store import S3Server
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

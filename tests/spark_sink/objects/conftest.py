@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.servers.object_store import S3Server
 from tidemark.spark_sink.tables.store_place import StorePlace
+from tidemark.testing.object_store import S3Server
 
 
 @pytest.fixture

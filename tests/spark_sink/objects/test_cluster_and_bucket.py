@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.servers.object_store import S3Server
-from tests.servers.spark_cluster import SETTINGS, SparkCluster
 from tests.spark_sink.lake import ITEMS
 from tests.spark_sink.log_builder import Event, LogBuilder, create
 from tests.spark_sink.objects.bucket_lake import BucketLake, capture_file, publish
 from tests.spark_sink.submitting import DEADLINE
 from tidemark import read_changes, read_table
 from tidemark.spark_sink.tables.store_place import StorePlace
+from tidemark.testing.object_store import S3Server
+from tidemark.testing.spark_cluster import SETTINGS, SparkCluster
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

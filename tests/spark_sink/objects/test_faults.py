@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.servers.http_faults import Fault, FaultyProcess, faulty_process
-from tests.servers.object_store import S3Server
 from tests.spark_sink.lake import ITEMS
 from tests.spark_sink.log_builder import Event, LogBuilder, create
 from tests.spark_sink.objects.bucket_lake import BucketLake, capture_file, publish
 from tidemark import read_table
 from tidemark.spark_sink.run.settings import KeepSettings
 from tidemark.spark_sink.tables.store_place import StorePlace
+from tidemark.testing.http_faults import Fault, FaultyProcess, faulty_process
+from tidemark.testing.object_store import S3Server
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,12 +13,12 @@ from typing import Any, NoReturn
 
 import pyarrow.parquet as pq
 
-from tests.servers.spark_cluster import SETTINGS
 from tidemark.spark_sink.formats.file_sizes import FileSizes
 from tidemark.spark_sink.pipeline.keep import keep
 from tidemark.spark_sink.run.settings import KeepSettings, PartLimits
 from tidemark.spark_sink.tables.kept_tables import KeepRules
 from tidemark.spark_sink.tables.store_place import StorePlace
+from tidemark.testing.spark_cluster import SETTINGS
 
 
 def refuse(*arguments: Any, **more: Any) -> NoReturn:

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 import deltalake  # noqa: F401  imported before the fork, as what follows
 import pyspark.sql.pandas.map_ops  # noqa: F401
 
-from tests.servers.deadline import wait_until
 from tidemark.spark_sink.formats.delta_table import PositionedTable
 from tidemark.spark_sink.parts.spark_jobs import SparkJobs
 from tidemark.spark_sink.pipeline.keep import keep
@@ -27,6 +26,7 @@ from tidemark.spark_sink.pipeline.memory import Memory
 from tidemark.spark_sink.run.settings import KeepSettings, PartLimits
 from tidemark.spark_sink.tables.kept_tables import KeepRules
 from tidemark.spark_sink.tables.store_place import StorePlace
+from tidemark.testing.deadline import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from tests.servers.deadline import wait_until
-from tests.servers.spark_cluster import SparkCluster
 from tests.spark_sink.lake import Lake
 from tests.spark_sink.log_builder import Event, LogBuilder, create, schema
 from tests.spark_sink.replay import random_events
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.spark_cluster import SparkCluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

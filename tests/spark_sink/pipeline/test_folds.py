@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from tests.servers.deadline import wait_until
 from tests.spark_sink.log_builder import Event, create
 from tests.spark_sink.pipeline.kept_lake import KeptLake
 from tidemark.spark_sink.formats.file_sizes import FileSizes
@@ -17,6 +16,7 @@ from tidemark.spark_sink.pipeline.keep import keep
 from tidemark.spark_sink.run.progress import LoggedProgress
 from tidemark.spark_sink.run.report import Applied, KeptTable, MaterializeReport
 from tidemark.spark_sink.run.settings import FoldRule
+from tidemark.testing.deadline import wait_until
 
 pytestmark = pytest.mark.spark
 

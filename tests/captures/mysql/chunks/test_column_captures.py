@@ -8,9 +8,9 @@ from typing import Any
 from tests.captures.mysql.column_chunks import table_rows
 from tests.captures.mysql.table_chunks import run
 from tests.captures.session import Session, bindings, session
-from tests.servers.mariadb import Database
 from tidemark.protocol.batches import ARROW
 from tidemark.protocol.environment import BATCHES
+from tidemark.testing.servers.mariadb import Database
 
 COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 OFFERED = {BATCHES: ARROW}

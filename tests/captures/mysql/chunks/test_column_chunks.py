@@ -12,13 +12,13 @@ from tests.captures.mysql.column_chunks import alike, both
 from tests.captures.mysql.random_rows import random_table
 from tests.captures.mysql.table_chunks import run
 from tests.conformance.mysql_literals import cases_of
-from tests.servers.deadline import wait_until
-from tests.servers.mariadb import Database
 from tidemark.captures.contract.chunk_rows import ColumnRows, Rows
 from tidemark.captures.contract.errors import TableAltered, TableAway
 from tidemark.captures.mysql.values.arrow_forms import arrow_form
 from tidemark.captures.tables.bad_values import BadValues
 from tidemark.protocol.errors import SourceError
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.mariadb import Database
 
 LEFT_OUT = ("POINT", "GEOMETRY", "MULTI", "VECTOR")
 """How the types without a form in Arrow begin."""

@@ -11,8 +11,6 @@ import pytest
 from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.concurrent_writers import snapshots_under_inserts
 from tests.captures.mysql.table_chunks import run, session_on, table_chunks
-from tests.servers.deadline import wait_until
-from tests.servers.mariadb import Database
 from tidemark.captures.mysql.chunks.fence import (
     GtidFence,
     MariadbFences,
@@ -26,6 +24,8 @@ from tidemark.captures.mysql.server.replication import end_of_log, prepared_tran
 from tidemark.captures.mysql.server.session import Session, connect
 from tidemark.captures.mysql.terms.config import parse_endpoint
 from tidemark.captures.mysql.terms.gtid import MariadbGtids, MysqlGtids, transaction_id
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.mariadb import Database
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 

@@ -15,11 +15,11 @@ import pytest
 
 from tests.captures.mysql.table_chunks import run, session_on
 from tests.captures.session import Session, bindings, session
-from tests.servers.deadline import wait_until
-from tests.servers.mariadb import Database, no_source
-from tests.servers.mariadb_server import MariaDbServer, installed_programs
 from tidemark.captures.mysql.chunks.fence import MariadbFences
 from tidemark.captures.mysql.terms.gtid import transaction_id
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.mariadb import Database, no_source
+from tidemark.testing.servers.mariadb_server import MariaDbServer, installed_programs
 
 COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 SEMI_SYNC = {

@@ -18,8 +18,6 @@ from pymysql.constants import ER
 
 from tests.captures.mysql.table_chunks import binding_of, run
 from tests.captures.session import Json, Session, bindings, session
-from tests.servers.deadline import wait_until
-from tests.servers.mariadb import Database
 from tidemark.backfill.range_scan import ChunkPlan
 from tidemark.captures.contract.capabilities import Begun
 from tidemark.captures.contract.chunk import ChunkRequest
@@ -32,6 +30,8 @@ from tidemark.captures.mysql.terms.gtid import MysqlGtids
 from tidemark.captures.mysql.terms.position import LogPosition
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.messages import Binding
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.mariadb import Database
 
 COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 Row = tuple[Any, ...]

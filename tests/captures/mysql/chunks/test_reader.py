@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from tests.captures.mysql.table_chunks import binding_of, documents, run, session_on, table_chunks, texts
 from tests.examples import examples
-from tests.servers.deadline import wait_until
-from tests.servers.mariadb import Database
 from tidemark.backfill.keys import key_from_texts
 from tidemark.captures.contract.errors import TableAltered, TableAway
 from tidemark.captures.mysql.chunks.scan_target import ScanTarget
 from tidemark.captures.mysql.values.types import key_text, text_of_key
 from tidemark.protocol.errors import SourceError
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.mariadb import Database
 
 KEYS: list[tuple[str, Sequence[str]]] = [
     ("INT", ["-2147483648", "-1", "0", "7", "10", "2147483647"]),

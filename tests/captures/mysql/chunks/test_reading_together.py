@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from tests.captures.mysql.table_chunks import binding_of, documents, run
-from tests.servers.mariadb import Database
 from tidemark.backfill.chunk_size import CHUNK_BYTES
 from tidemark.backfill.range_scan import ChunkPlan
 from tidemark.captures.contract.chunk import Chunk, ChunkRequest
@@ -18,6 +17,7 @@ from tidemark.captures.mysql.chunks.reader import SelectChunkReader
 from tidemark.captures.mysql.chunks.scan_target import ScanTarget
 from tidemark.captures.mysql.server import session
 from tidemark.captures.mysql.terms.config import parse_endpoint
+from tidemark.testing.servers.mariadb import Database
 
 TABLES = 12
 

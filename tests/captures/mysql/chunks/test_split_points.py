@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from tests.captures import session as capturing
 from tests.captures.mysql.table_chunks import binding_of, run, session_on, texts
-from tests.servers.mariadb import Database
 from tidemark.backfill.keys import Key, key_from_texts
 from tidemark.captures.mysql.chunks.scan_target import ScanTarget
 from tidemark.captures.mysql.chunks.split_points import between, split
 from tidemark.captures.mysql.server.session import Session
 from tidemark.captures.mysql.terms.columns import Column
 from tidemark.captures.mysql.values.types import key_text
+from tidemark.testing.servers.mariadb import Database
 
 COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 

@@ -11,8 +11,8 @@ import pytest
 from tests.captures.mysql.table_chunks import prepare_xa, run
 from tests.captures.session import bindings, session
 from tests.conformance.test_rereads import causes, kept
-from tests.servers.mariadb import Database
 from tidemark.captures.mysql.tables.table_changes import PREPARED_BEFORE
+from tidemark.testing.servers.mariadb import Database
 
 COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 

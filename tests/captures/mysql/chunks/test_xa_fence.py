@@ -19,14 +19,14 @@ import pytest
 from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.table_chunks import run, session_on
 from tests.captures.session import Session, bindings, session
-from tests.servers.deadline import wait_until
-from tests.servers.mariadb import Database
 from tidemark.captures.mysql.chunks.fence import MariadbFences, PositionFence
 from tidemark.captures.mysql.chunks.snapshot_scans import in_snapshot, shows_all
 from tidemark.captures.mysql.server.replication import server_name
 from tidemark.captures.mysql.server.session import Session as Asking
 from tidemark.captures.mysql.terms.gtid import transaction_id
 from tidemark.captures.mysql.terms.position import LogPosition
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.mariadb import Database
 
 COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 ROWS = 1_000

@@ -12,7 +12,7 @@ import pytest
 from tests.captures.mysql.logged_both_ways import BothWays
 from tests.captures.mysql.random_rows import MORE_TYPES, TYPES, random_row
 from tests.conformance.mysql_literals import cases_of
-from tests.servers.mariadb import Database
+from tidemark.testing.servers.mariadb import Database
 
 STORES_ANYTHING = "SET sql_mode = 'ALLOW_INVALID_DATES', time_zone = '+00:00'"
 NUMBERS = "(WITH RECURSIVE s AS (SELECT {} n UNION ALL SELECT n + 1 FROM s WHERE n < {}) SELECT n FROM s) s"

@@ -14,7 +14,7 @@ from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.log.test_stream import global_setting
 from tests.captures.mysql.table_chunks import run
 from tests.captures.session import bindings, session
-from tests.servers.mariadb import Database
+from tidemark.testing.servers.mariadb import Database
 
 MARK = b"abcdefghijklmnopqrstuvwxyz"
 

@@ -10,8 +10,8 @@ import pytest
 from tests.captures.mysql.server_pair import follow, server_pair
 from tests.captures.mysql.table_chunks import run
 from tests.captures.session import ConnectorEnded, bindings, session
-from tests.servers.deadline import wait_until
-from tests.servers.mariadb import MARIADB, MYSQL, Database
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.mariadb import MARIADB, MYSQL, Database
 
 COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 

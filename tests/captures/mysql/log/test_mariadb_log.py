@@ -13,9 +13,9 @@ from tests.captures.log_reader import plain
 from tests.captures.mysql.captured_log import CapturedLog, captured_log
 from tests.captures.mysql.table_chunks import run
 from tests.captures.session import replay
-from tests.servers.deadline import wait_until
-from tests.servers.mariadb import MARIADB, Database, no_source
-from tests.servers.mariadb_server import MariaDbServer, installed_programs
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.mariadb import MARIADB, Database, no_source
+from tidemark.testing.servers.mariadb_server import MariaDbServer, installed_programs
 
 WRITERS = 4
 

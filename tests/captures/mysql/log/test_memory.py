@@ -12,8 +12,8 @@ from tests.captures.mysql.log.test_stream import global_setting
 from tests.captures.mysql.table_chunks import run, table_chunks
 from tests.captures.readers.test_memory import watched
 from tests.captures.session import bindings, cold, session
-from tests.servers.mariadb import Database
 from tidemark.captures.tables.bad_values import BadValues
+from tidemark.testing.servers.mariadb import Database
 
 COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 MIB = 1024 * 1024

@@ -15,7 +15,6 @@ import pytest
 from tests.captures.mysql.binlog_server import SERVER_UUID, BinlogServer, LogWriter, binlog_server, event, query
 from tests.captures.mysql.log.test_events import SERVER, payload, tagged_gtid
 from tests.captures.mysql.rows.test_table_map import option, strings, table_map_body
-from tests.servers.deadline import wait_until
 from tidemark.captures.contract.errors import LostPosition
 from tidemark.captures.contract.log import LogBatch, Transaction
 from tidemark.captures.contract.table_changes import TableChange
@@ -36,6 +35,7 @@ from tidemark.captures.mysql.terms.position import LogPosition
 from tidemark.captures.mysql.values.charsets import Charsets
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.messages import JsonObject
+from tidemark.testing.deadline import wait_until
 
 COLUMNS = (Column("id", "int"), Column("v", "varchar", charset="utf8mb4", length=4))
 TABLE_MAP = table_map_body(

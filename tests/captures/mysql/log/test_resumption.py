@@ -11,9 +11,6 @@ import pytest
 
 from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.table_chunks import run
-from tests.servers.deadline import wait_until
-from tests.servers.mariadb import Database, no_source
-from tests.servers.mariadb_server import MariaDbServer, installed_programs
 from tidemark.captures.contract.errors import LostPosition
 from tidemark.captures.mysql.log.connection import StreamLimits
 from tidemark.captures.mysql.log.resumption import continued, end_position, retained_from, server_identity
@@ -21,6 +18,9 @@ from tidemark.captures.mysql.server.session import Session, connect
 from tidemark.captures.mysql.terms.config import EndpointConfig, parse_endpoint
 from tidemark.captures.mysql.terms.position import LogPosition, parse_position
 from tidemark.protocol.errors import SourceError
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.mariadb import Database, no_source
+from tidemark.testing.servers.mariadb_server import MariaDbServer, installed_programs
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from tests.captures.log_reader import plain
 from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.log.test_stream import global_setting
 from tests.captures.mysql.table_chunks import run
-from tests.servers.mariadb import Database
+from tidemark.testing.servers.mariadb import Database
 
 METADATA = ["FULL", "NO_LOG"]
 

@@ -12,8 +12,6 @@ import pytest
 from tests.captures.log_reader import plain
 from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.table_chunks import prepare_xa, run, session_on
-from tests.servers.deadline import wait_until
-from tests.servers.mariadb import Database, end_sessions
 from tidemark.captures.contract.log import Transaction
 from tidemark.captures.mysql.log import events
 from tidemark.captures.mysql.log.binlog_cursor import LogPlace
@@ -23,6 +21,8 @@ from tidemark.captures.mysql.server.session import connect
 from tidemark.captures.mysql.terms.config import parse_endpoint
 from tidemark.captures.mysql.terms.position import LogPosition, parse_position
 from tidemark.protocol.errors import SourceError
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.mariadb import Database, end_sessions
 
 
 @contextmanager

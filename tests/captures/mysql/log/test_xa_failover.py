@@ -11,12 +11,12 @@ from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.log.test_events import SERVER
 from tests.captures.mysql.server_pair import follow, server_pair
 from tests.captures.mysql.table_chunks import prepare_xa, run
-from tests.servers.deadline import wait_until
-from tests.servers.mariadb import MARIADB, MYSQL, Database
 from tidemark.captures.contract.errors import LostPosition
 from tidemark.captures.mysql.log.xa_transactions import Recall
 from tidemark.captures.mysql.terms.gtid import MysqlGtids
 from tidemark.captures.mysql.terms.position import LogPosition, PreparedPlace
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.mariadb import MARIADB, MYSQL, Database
 
 
 @pytest.fixture(params=[MARIADB, MYSQL], ids=lambda product: product.name.lower())

@@ -19,8 +19,8 @@ from tests.captures.log_reader import plain
 from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.random_rows import TYPES, random_row
 from tests.captures.mysql.table_chunks import run, session_on
-from tests.servers.mariadb import Database
 from tidemark.captures.mysql.server.replication import log_file_and_offset
+from tidemark.testing.servers.mariadb import Database
 
 ROWS = 150
 

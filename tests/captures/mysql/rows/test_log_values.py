@@ -10,7 +10,7 @@ from tests.captures.chunk_tails import tails
 from tests.captures.mysql.captured_log import CapturedLog, captured_log
 from tests.captures.mysql.log.test_stream import global_setting
 from tests.captures.mysql.table_chunks import run, table_chunks
-from tests.servers.mariadb import Database
+from tidemark.testing.servers.mariadb import Database
 
 KEYS = [
     ("INT", "-5"),

@@ -10,12 +10,12 @@ from tests.captures.log_reader import plain
 from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.secure_server import SecureServer, cipher
 from tests.captures.mysql.table_chunks import run
-from tests.servers.mariadb import MARIADB, no_source
-from tests.servers.mariadb_server import MariaDbServer, installed_programs
 from tidemark.captures.mysql.server.session import connect
 from tidemark.captures.mysql.terms.config import parse_endpoint
 from tidemark.protocol.error_codes.model import Policy
 from tidemark.protocol.errors import SourceError
+from tidemark.testing.servers.mariadb import MARIADB, no_source
+from tidemark.testing.servers.mariadb_server import MariaDbServer, installed_programs
 
 METHODS = ["mysql_native_password", "ed25519", "sha256_password", "caching_sha2_password"]
 MODES = ["DISABLED", "PREFERRED"]

@@ -15,8 +15,6 @@ from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.log.test_stream import global_setting
 from tests.captures.mysql.table_chunks import documents, run, session_on, table_chunks
 from tests.captures.session import unary
-from tests.servers.mariadb import Database, no_source
-from tests.servers.mariadb_server import MariaDbServer, installed_programs
 from tidemark.captures.mysql.database import MysqlDatabase
 from tidemark.captures.mysql.server.session import Session, asking, connect
 from tidemark.captures.mysql.tables.bindings import bound_tables
@@ -25,6 +23,8 @@ from tidemark.captures.mysql.terms.config import parse_endpoint, parse_resource
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.fields import message_of
 from tidemark.protocol.messages import Binding
+from tidemark.testing.servers.mariadb import Database, no_source
+from tidemark.testing.servers.mariadb_server import MariaDbServer, installed_programs
 
 COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 

@@ -14,13 +14,13 @@ from tests.captures.mysql.log.test_stream import global_setting
 from tests.captures.mysql.server.test_prerequisites import bound
 from tests.captures.mysql.table_chunks import run
 from tests.captures.remedies import STATEMENT, statements
-from tests.servers.mariadb import Database
 from tidemark.captures.mysql.error_codes import CODES
 from tidemark.captures.mysql.server.session import connect
 from tidemark.captures.mysql.tables.bindings import bound_tables
 from tidemark.captures.mysql.tables.prerequisites import unmet
 from tidemark.captures.mysql.terms.config import parse_endpoint, parse_resource
 from tidemark.protocol.errors import SourceError
+from tidemark.testing.servers.mariadb import Database
 
 TABLE = "T 1; `odd`"
 QUOTED = "`T 1; ``odd```"

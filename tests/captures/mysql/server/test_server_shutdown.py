@@ -11,8 +11,8 @@ import pytest
 from tests.captures.mysql.table_chunks import run
 from tests.captures.session import Session, bindings, session
 from tests.examples import sample
-from tests.servers.deadline import wait_until
-from tests.servers.mariadb import MARIADB, MYSQL, Database, Product, no_source
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.mariadb import MARIADB, MYSQL, Database, Product, no_source
 
 COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 

@@ -13,8 +13,8 @@ from pymysql.constants import COMMAND
 
 import tidemark.captures.mysql
 from tests.captures.mysql.table_chunks import session_on
-from tests.servers.mariadb import Database
 from tidemark.captures.mysql.server import wire
+from tidemark.testing.servers.mariadb import Database
 
 PACKAGE = Path(tidemark.captures.mysql.__file__).parent
 

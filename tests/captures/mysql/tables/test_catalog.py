@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from tests.captures.mysql.table_chunks import binding_of, run, session_on
-from tests.servers.mariadb import Database
 from tidemark.captures.mysql.tables import catalog
 from tidemark.captures.mysql.tables.catalog import read_tables
 from tidemark.captures.mysql.tables.document_schema import document_schema
 from tidemark.captures.mysql.terms.columns import Column, Table
 from tidemark.captures.mysql.terms.config import parse_endpoint, parse_resource, replica_id
 from tidemark.protocol.errors import SourceError
+from tidemark.testing.servers.mariadb import Database
 
 
 def table_of(database: Database, name: str = "t") -> Table:

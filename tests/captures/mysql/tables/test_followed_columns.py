@@ -9,11 +9,11 @@ import pymysql
 import pytest
 
 from tests.captures.mysql.table_chunks import run
-from tests.servers.mariadb import Database
 from tidemark.captures.mysql.statements.actions import Alteration
 from tidemark.captures.mysql.statements.changes import changes
 from tidemark.captures.mysql.tables.followed_columns import followed, resolved
 from tidemark.captures.mysql.terms.columns import Column
+from tidemark.testing.servers.mariadb import Database
 
 A, B, C = (Column(name, "int") for name in "abc")
 

@@ -13,10 +13,10 @@ from tests.captures.log_reader import plain
 from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.table_chunks import run
 from tests.captures.session import bindings, session
-from tests.servers.mariadb import Database
 from tidemark.captures.mysql.tables.bindings import Layout, read_layout
 from tidemark.captures.mysql.terms.columns import Column
 from tidemark.protocol.errors import ProtocolError
+from tidemark.testing.servers.mariadb import Database
 
 COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 

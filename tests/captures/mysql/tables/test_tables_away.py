@@ -9,7 +9,7 @@ from tests.captures.impatient import aside_of, impatient, is_set_aside
 from tests.captures.mysql.server.test_prerequisites import account
 from tests.captures.mysql.table_chunks import run
 from tests.captures.session import Json, Session, bindings, session
-from tests.servers.mariadb import Database
+from tidemark.testing.servers.mariadb import Database
 
 SECONDS = 60
 

@@ -19,13 +19,13 @@ from tests.captures.mysql.table_chunks import run
 from tests.captures.session import bindings, session
 from tests.conformance.test_rereads import causes as causes_of
 from tests.conformance.test_rereads import kept as noted
-from tests.servers.mariadb import Database
 from tidemark.captures.contract import causes
 from tidemark.captures.contract.table_changes import Cause, Consequence, TableChange
 from tidemark.captures.mysql.statements.keeping_clauses import KEEPING
 from tidemark.captures.mysql.tables import table_changes
 from tidemark.captures.mysql.tables.table_changes import CHANGES
 from tidemark.protocol.environment import RUNTIME
+from tidemark.testing.servers.mariadb import Database
 
 COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 

@@ -11,8 +11,8 @@ import pytest
 from tests.captures.mysql.captured_log import CapturedLog, captured_log
 from tests.captures.mysql.table_chunks import run, table_chunks
 from tests.conformance import mysql_literals
-from tests.servers.mariadb import Database
 from tidemark.protocol.messages import COLUMN_FILL
+from tidemark.testing.servers.mariadb import Database
 
 UNKNOWN = object()
 """Rows are read again."""

@@ -8,7 +8,7 @@ import pytest
 
 from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.table_chunks import run
-from tests.servers.mariadb import Database
+from tidemark.testing.servers.mariadb import Database
 
 TABLE = """
     CREATE TABLE t (id INT PRIMARY KEY) PARTITION BY RANGE (id)

@@ -14,11 +14,11 @@ from tests.captures.mysql.table_chunks import run
 from tests.captures.session import Session, bindings, session
 from tests.conformance.test_rereads import causes
 from tests.conformance.test_rereads import kept as noted
-from tests.servers.mariadb import Database
 from tidemark.captures.mysql.server.session import connect
 from tidemark.captures.mysql.tables.catalog import Partitions, conditions, read_tables
 from tidemark.captures.mysql.tables.table_changes import PARTITION_EXCHANGED, ROWS_WITHOUT_EVENTS
 from tidemark.captures.mysql.terms.config import parse_endpoint
+from tidemark.testing.servers.mariadb import Database
 
 COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 

@@ -18,10 +18,10 @@ from tests.captures.mysql.table_chunks import TableChunks, run
 from tests.captures.mysql.tables_that_change.grammar import CLAUSES, FILL, KEEPING, ROWS, Case, alone, in_pairs
 from tests.captures.session import Json, Rows, Session, bindings, replay, session
 from tests.examples import sample
-from tests.servers.mariadb import Database
 from tidemark.captures.mysql.statements import keeping_clauses
 from tidemark.captures.mysql.statements.alter import alter
 from tidemark.captures.mysql.statements.tokens import statement_tokens
+from tidemark.testing.servers.mariadb import Database
 
 COMMAND = impatient("tidemark.connectors.mysql")
 

@@ -16,8 +16,8 @@ from tests.captures.mysql.log.test_stream import global_setting
 from tests.captures.mysql.table_chunks import run
 from tests.captures.session import Json, Rows, Session, bindings, session
 from tests.captures.sessions import Sessions
-from tests.servers.mariadb import Database
 from tidemark.protocol.messages import COLUMN_FILL, COLUMN_ID
+from tidemark.testing.servers.mariadb import Database
 
 COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 

@@ -21,7 +21,7 @@ from tests.captures.mysql.log.test_stream import global_setting
 from tests.captures.mysql.table_chunks import run
 from tests.captures.session import Rows, Session, bindings, session
 from tests.captures.sessions import Sessions
-from tests.servers.mariadb import Database
+from tidemark.testing.servers.mariadb import Database
 
 SECONDS = float(os.environ.get("TIDEMARK_TEST_SECONDS", "5"))
 SEED = int(os.environ.get("TIDEMARK_TEST_SEED", "1"))

@@ -10,8 +10,8 @@ from tests.captures.session import Json, Session, bindings, session
 from tests.conformance.test_on_alter import order, refused
 from tests.conformance.test_rereads import causes, said
 from tests.conformance.test_rereads import kept as noted
-from tests.servers.mariadb import Database
 from tidemark.captures.mysql.tables.table_changes import PARTITION_REMOVED
+from tidemark.testing.servers.mariadb import Database
 
 COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 SECONDS = 60

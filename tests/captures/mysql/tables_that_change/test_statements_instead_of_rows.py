@@ -11,7 +11,7 @@ from tests.captures.log_reader import plain
 from tests.captures.mysql.captured_log import CapturedLog, captured_log
 from tests.captures.mysql.table_chunks import run
 from tests.captures.session import Session, bindings, session
-from tests.servers.mariadb import Database
+from tidemark.testing.servers.mariadb import Database
 
 COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.servers.mariadb import Database
 from tidemark.captures.mysql.statements.tokens import NO_MODE, SqlMode, statement_tokens
+from tidemark.testing.servers.mariadb import Database
 
 BLANKS = [" ", "\t", "\n", "\r\n", "\v", "\f", "/* a , ' */", "/**/", "# ' \" `\n", "-- ' \" `\n", "--\n", "--\t,\n"]
 ANSI, PLAIN = SqlMode.ANSI_QUOTES, SqlMode.NO_BACKSLASH_ESCAPES

@@ -12,11 +12,11 @@ from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.log.test_stream import global_setting
 from tests.captures.mysql.table_chunks import run
 from tests.captures.session import Json, Session, bindings, session
-from tests.servers.mariadb import Database
 from tidemark.captures.mysql.tables import captured_tables
 from tidemark.captures.mysql.tables.bindings import bound_tables
 from tidemark.captures.mysql.terms.columns import Table
 from tidemark.protocol.messages import COLUMN_ID
+from tidemark.testing.servers.mariadb import Database
 
 COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 

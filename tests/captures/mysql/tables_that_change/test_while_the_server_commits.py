@@ -15,9 +15,9 @@ import pytest
 
 from tests.captures.mysql.table_chunks import run
 from tests.captures.session import Json, Session, bindings, session
-from tests.servers.deadline import wait_until
-from tests.servers.mariadb import MYSQL, Database, no_source
-from tests.servers.mysql_server import MySqlServer, installed_programs
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.mariadb import MYSQL, Database, no_source
+from tidemark.testing.servers.mysql_server import MySqlServer, installed_programs
 
 COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 

@@ -9,7 +9,7 @@ import sys
 
 from tests.captures.mysql.table_chunks import run
 from tests.captures.session import Json, Rows, Session, bindings, session
-from tests.servers.mariadb import Database
+from tidemark.testing.servers.mariadb import Database
 
 COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 

@@ -15,7 +15,6 @@ from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.log.test_stream import global_setting
 from tests.captures.mysql.table_chunks import documents, run, table_chunks
 from tests.captures.session import Session, bindings, session
-from tests.servers.mariadb import Database
 from tidemark.backfill.keys import TouchedKeys
 from tidemark.captures.mysql.rows import table_map
 from tidemark.captures.mysql.rows.chunk_decoder import RepairedRows, compile_chunk_decoder
@@ -27,6 +26,7 @@ from tidemark.captures.mysql.rows.table_map import LoggedColumn
 from tidemark.captures.mysql.terms.columns import Column
 from tidemark.captures.tables.bad_values import BadValues, Repairs
 from tidemark.protocol.errors import SourceError
+from tidemark.testing.servers.mariadb import Database
 
 COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
 

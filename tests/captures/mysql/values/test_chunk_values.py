@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tests.captures.mysql.table_chunks import run, table_chunks
-from tests.servers.mariadb import Database
 from tidemark.protocol.errors import SourceError
+from tidemark.testing.servers.mariadb import Database
 
 
 def test_tinyint1_is_boolean_where_that_is_wanted(binlog_database: Database) -> None:

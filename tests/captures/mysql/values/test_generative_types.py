@@ -20,7 +20,7 @@ from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.log.test_stream import global_setting
 from tests.captures.mysql.table_chunks import run, table_chunks
 from tests.examples import examples
-from tests.servers.mariadb import Database
+from tidemark.testing.servers.mariadb import Database
 
 Literals = st.SearchStrategy[str]
 

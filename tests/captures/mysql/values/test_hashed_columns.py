@@ -11,7 +11,6 @@ from tests.captures.log_reader import plain
 from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.table_chunks import binding_of, run, session_on, table_chunks
 from tests.conformance.mysql_literals import Case, cases_of
-from tests.servers.mariadb import Database
 from tidemark.captures.mysql.chunks.scan_target import ScanTarget
 from tidemark.captures.mysql.database import MysqlDatabase
 from tidemark.captures.mysql.rows.logged_values import value_reader
@@ -20,6 +19,7 @@ from tidemark.captures.mysql.tables.bindings import BoundTable
 from tidemark.captures.mysql.terms.columns import Column
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.messages import Binding
+from tidemark.testing.servers.mariadb import Database
 
 SALT = "päper"
 CONFIG = {"hash_salt": SALT}

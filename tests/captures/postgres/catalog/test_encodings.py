@@ -12,8 +12,8 @@ from tests.captures.impatient import impatient
 from tests.captures.postgres.encoded_databases import InEncoding
 from tests.captures.session import Json, Session, bindings, session, unary
 from tests.captures.source_tables import FILL, USERS, endpoint, prepare, table_rows
-from tests.servers.postgres import Database
 from tidemark.protocol.environment import RUNTIME
+from tidemark.testing.servers.postgres import Database
 
 UNSAYABLE = "'x' || chr(129)"
 """Byte 0x81, which WIN1252 has no character for, and the server takes."""

@@ -8,13 +8,13 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.servers.postgres import Connection, Database
 from tidemark.captures.postgres.catalog.columns import Table
 from tidemark.captures.postgres.catalog.reading import read_tables, read_types
 from tidemark.captures.postgres.server.config import parse_endpoint
 from tidemark.captures.postgres.server.session import connect
 from tidemark.captures.postgres.tables.bindings import captured_columns
 from tidemark.captures.postgres.tables.document_schema import document_schema
+from tidemark.testing.servers.postgres import Connection, Database
 
 
 @pytest.fixture

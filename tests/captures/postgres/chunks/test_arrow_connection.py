@@ -7,13 +7,13 @@ from contextlib import closing
 
 import pytest
 
-from tests.servers.halted import halted
-from tests.servers.postgres import Database
 from tidemark.captures.postgres.chunks.arrow_connection import ArrowConnection, StreamBroken
 from tidemark.captures.postgres.chunks.copy_rows import LIMITS, ChunkLimits
 from tidemark.captures.postgres.server.config import parse_endpoint
 from tidemark.captures.postgres.server.session import ReaderEndpoint
 from tidemark.protocol.errors import SourceError
+from tidemark.testing.halted import halted
+from tidemark.testing.servers.postgres import Database
 
 MANY_ROWS = "SELECT repeat('x', 1000) FROM generate_series(1, 1000000)"
 

@@ -12,10 +12,10 @@ import pytest
 from tests.captures.engine.test_commands import control, handled
 from tests.captures.session import Session, apply, bindings, session
 from tests.captures.source_tables import BOUND, end_of_log, endpoint, prepare, table_rows
-from tests.servers.deadline import wait_until
-from tests.servers.halted import halted
-from tests.servers.postgres import Connection, Database
 from tidemark.captures.postgres.server.positions import parse_lsn
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.halted import halted
+from tidemark.testing.servers.postgres import Connection, Database
 
 ROWS = 20
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from tests.captures.postgres.chunks.test_chunk_emission import WALSENDER, command, let_it_work, wait_for_a_chunk
 from tests.captures.session import Session, bindings, session
 from tests.captures.source_tables import BOUND, FILL, end_of_log, endpoint, prepare, table_rows
-from tests.servers.halted import halted
-from tests.servers.postgres import Database
 from tidemark.captures.postgres.server.positions import parse_lsn
 from tidemark.protocol.batches import ARROW
 from tidemark.protocol.environment import BATCHES
+from tidemark.testing.halted import halted
+from tidemark.testing.servers.postgres import Database
 
 OFFERED = {BATCHES: ARROW}
 USERS = "CREATE TABLE users (id int PRIMARY KEY, name text)"

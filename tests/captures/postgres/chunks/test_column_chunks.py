@@ -11,8 +11,6 @@ import pytest
 from tests.captures.postgres.chunk_reads import opened
 from tests.captures.postgres.column_chunks import alike, both
 from tests.conformance.postgres_literals import cases_of, expression
-from tests.servers.deadline import wait_until
-from tests.servers.postgres import Connection, Database
 from tidemark.captures.contract.chunk_rows import ColumnRows, Rows
 from tidemark.captures.contract.errors import TableAltered, TableAway
 from tidemark.captures.postgres.chunks.column_reader import ColumnChunkReader
@@ -22,6 +20,8 @@ from tidemark.captures.postgres.server.session import ReaderEndpoint
 from tidemark.captures.postgres.values.arrow_forms import arrow_form
 from tidemark.captures.tables.bad_values import BadValues
 from tidemark.protocol.errors import SourceError
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.postgres import Connection, Database
 
 
 def literals(session: Connection) -> dict[str, list[str]]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from tests.servers.postgres import Database
 from tidemark.backfill.chunk_size import CHUNK_BYTES
 from tidemark.captures.postgres.chunks.copy_rows import CopyConnection
 from tidemark.captures.postgres.server.config import parse_endpoint
 from tidemark.captures.postgres.server.session import connect_pq
+from tidemark.testing.servers.postgres import Database
 
 WIDTH = 30_000
 

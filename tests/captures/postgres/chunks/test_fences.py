@@ -9,12 +9,12 @@ import pytest
 
 from tests.captures.postgres.chunk_reads import opened
 from tests.captures.postgres.column_chunks import logged
-from tests.servers.deadline import wait_until
-from tests.servers.postgres import Connection, Database
 from tidemark.captures.postgres.chunks.column_reader import ColumnChunkReader
 from tidemark.captures.postgres.chunks.reader import CopyChunkReader
 from tidemark.captures.postgres.server.positions import parse_lsn
 from tidemark.captures.postgres.tables.snapshots import SnapshotFence
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.postgres import Connection, Database
 
 SNAPSHOTS = 60
 READERS = (CopyChunkReader, ColumnChunkReader)

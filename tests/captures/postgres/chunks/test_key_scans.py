@@ -9,13 +9,13 @@ import pytest
 from psycopg import sql
 
 from tests.captures.postgres.chunk_reads import Table, after, opened
-from tests.servers.postgres import Database
 from tidemark.backfill.keys import Key, key_from_texts
 from tidemark.backfill.range_scan import ChunkPlan
 from tidemark.captures.contract.chunk import ChunkRequest
 from tidemark.captures.postgres.chunks.copy_rows import ChunkLimits
 from tidemark.captures.postgres.tables_that_change.rewrites import condition_of
 from tidemark.protocol.errors import SourceError
+from tidemark.testing.servers.postgres import Database
 
 TWO_COLUMNS = (
     'CREATE TABLE t (a text COLLATE "C", b int, v int, PRIMARY KEY (a, b))',

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from tests.captures.postgres.chunk_reads import Table, after, opened
-from tests.servers.postgres import Database
 from tidemark.captures.postgres.chunks.copy_rows import ChunkLimits
 from tidemark.captures.postgres.chunks.pages import File, Place, Rewritten, next_pages, page_bounds
 from tidemark.captures.postgres.tables.snapshots import ImportedSnapshot
 from tidemark.protocol.errors import SourceError
+from tidemark.testing.servers.postgres import Database
 
 FILLER = "x text DEFAULT repeat('x', 200)"
 FILL = "INSERT INTO t SELECT i FROM generate_series(1, 1000) i"

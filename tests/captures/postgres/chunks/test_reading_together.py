@@ -8,7 +8,6 @@ from contextlib import contextmanager
 
 from tests.captures.chunk_tails import tails
 from tests.captures.postgres.chunk_reads import Table, opened
-from tests.servers.postgres import Database
 from tidemark.backfill.range_scan import ChunkPlan
 from tidemark.captures.contract.chunk import Chunk, ChunkRequest
 from tidemark.captures.postgres.chunks.copy_rows import LIMITS, ChunkLimits
@@ -16,6 +15,7 @@ from tidemark.captures.postgres.server.config import parse_endpoint, parse_resou
 from tidemark.captures.postgres.server.session import connect
 from tidemark.captures.postgres.tables.bindings import PostgresBinding, bound_tables
 from tidemark.captures.postgres.tables.scan_target import ScanTarget
+from tidemark.testing.servers.postgres import Database
 
 TABLES = 12
 

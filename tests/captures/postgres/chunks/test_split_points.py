@@ -9,13 +9,13 @@ import pytest
 from tests.captures.postgres.chunk_reads import Table, opened
 from tests.captures.postgres.log_reading import binding
 from tests.captures.source_tables import prepare
-from tests.servers.postgres import Database
 from tidemark.backfill.keys import Key, key_from_texts
 from tidemark.captures.postgres.chunks.pages import Place
 from tidemark.captures.postgres.chunks.split_points import split, split_pages
 from tidemark.captures.postgres.server.config import parse_endpoint, parse_resource
 from tidemark.captures.postgres.server.session import connect
 from tidemark.captures.postgres.source import PostgresSource
+from tidemark.testing.servers.postgres import Database
 
 ROWS = "INSERT INTO t SELECT i, i FROM generate_series(1, 10000) i"
 

@@ -9,9 +9,9 @@ import pytest
 
 from tests.captures.postgres.captured_table import captured, columns, document, operation
 from tests.captures.postgres.random_nested_types import identifier
-from tests.servers.postgres import Database
 from tidemark.captures.contract.errors import TableAltered
 from tidemark.protocol.errors import SourceError
+from tidemark.testing.servers.postgres import Database
 
 KEYS: dict[str, tuple[str, list[str]]] = {
     "enum": ("CREATE TYPE e AS ENUM ('z', 'a', 'M')|e", ["z", "a", "M"]),

@@ -13,8 +13,9 @@ import pytest
 from tests.captures.engine.test_commands import handled
 from tests.captures.session import Session, apply, bindings, session
 from tests.captures.source_tables import BOUND, FILL, end_of_log, endpoint, prepare, table_rows
-from tests.servers.deadline import wait_until
-from tests.servers.postgres import (
+from tidemark.captures.postgres.server.positions import parse_lsn
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.postgres import (
     Database,
     Postgres,
     Source,
@@ -23,8 +24,7 @@ from tests.servers.postgres import (
     running,
     startable,
 )
-from tests.servers.waiting_commits import commits_wait, release, waiting
-from tidemark.captures.postgres.server.positions import parse_lsn
+from tidemark.testing.servers.waiting_commits import commits_wait, release, waiting
 
 ROWS = 1000
 READ = 300

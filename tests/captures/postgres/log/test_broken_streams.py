@@ -10,13 +10,13 @@ import pytest
 
 from tests.captures.postgres.log_reading import PostgresLog, capturing
 from tests.captures.source_tables import prepare
-from tests.servers.postgres import Database, Postgres, fresh_database, own_server
-from tests.servers.tcp_proxy import TcpProxy, proxied
 from tidemark.captures.postgres.log.connection import StreamLimits
 from tidemark.captures.postgres.server.config import parse_endpoint
 from tidemark.captures.postgres.server.session import BoundedConnection
-from tidemark.demo.servers.postgres_server import StopMode
 from tidemark.protocol.errors import SourceError
+from tidemark.testing.servers.postgres import Database, Postgres, fresh_database, own_server
+from tidemark.testing.servers.postgres_server import StopMode
+from tidemark.testing.tcp_proxy import TcpProxy, proxied
 
 pytestmark = pytest.mark.heavy
 

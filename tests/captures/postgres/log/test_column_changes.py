@@ -10,7 +10,7 @@ import pytest
 
 from tests.captures.postgres.chunks.test_column_chunks import literals
 from tests.captures.postgres.logged_both_ways import BothWays
-from tests.servers.postgres import Database
+from tidemark.testing.servers.postgres import Database
 
 LARGE = "(SELECT string_agg(md5((n * 1000 + i)::text), '') FROM generate_series(1, 300) i)"
 """A text that is stored out of line, another one for each ``n``."""

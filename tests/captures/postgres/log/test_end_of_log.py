@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tests.captures.postgres.log_reading import PostgresLog, capturing
 from tests.captures.source_tables import prepare
-from tests.servers.deadline import wait_until
-from tests.servers.postgres import Database
 from tidemark.captures.engine.source_life import SourceLife
 from tidemark.captures.postgres.log.stream import NEAR_END_BYTES
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.postgres import Database
 
 SMALL = 4096
 

@@ -10,10 +10,10 @@ import pytest
 from tests.captures.remedies import statements
 from tests.captures.session import Json, Session, apply, session
 from tests.captures.source_tables import BOUND, FILL, USERS, endpoint, prepare, table_rows
-from tests.servers.deadline import wait_until
-from tests.servers.postgres import Database, drop_slots
-from tests.servers.tcp_proxy import TcpProxy, proxied
 from tidemark.protocol.environment import LOG_ID
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.postgres import Database, drop_slots
+from tidemark.testing.tcp_proxy import TcpProxy, proxied
 
 PROMISED_SECONDS = 60
 """What docs/postgres.md says."""

@@ -9,10 +9,10 @@ import pytest
 from tests.captures.log_reader import plain
 from tests.captures.postgres.log_reading import PostgresLog, capturing
 from tests.captures.source_tables import prepare
-from tests.servers.postgres import Database
 from tidemark.captures.postgres.log import stream as log
 from tidemark.captures.postgres.log.connection import StreamLimits
 from tidemark.captures.postgres.log.stream import PgoutputLog
+from tidemark.testing.servers.postgres import Database
 
 USERS = "CREATE TABLE users (id int PRIMARY KEY, name text)"
 

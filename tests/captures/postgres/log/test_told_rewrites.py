@@ -8,10 +8,10 @@ import pytest
 
 from tests.captures.postgres.log_reading import PostgresLog, capturing
 from tests.captures.source_tables import prepare
-from tests.servers.postgres import Database
 from tidemark.captures.contract.table_changes import Consequence
 from tidemark.captures.postgres.server.rewrite_trigger import MOST, PREFIX, SCRIPT, Reason, note_rewrite
 from tidemark.captures.postgres.tables_that_change import table_changes
+from tidemark.testing.servers.postgres import Database
 
 TABLE = (
     "CREATE TABLE t (id int PRIMARY KEY, a int, b text)",

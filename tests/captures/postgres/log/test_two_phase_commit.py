@@ -8,8 +8,8 @@ import pytest
 
 from tests.captures.session import Session, apply, session
 from tests.captures.source_tables import BOUND, FILL, USERS, end_of_log, endpoint, prepare, table_rows
-from tests.servers.postgres import Postgres, fresh_database, own_server
 from tidemark.captures.postgres.server.positions import parse_lsn
+from tidemark.testing.servers.postgres import Postgres, fresh_database, own_server
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ import pytest
 from psycopg.types.json import Json, Jsonb
 
 from tests.captures.postgres.both_ways import BothWays
-from tests.servers.postgres import Database
+from tidemark.testing.servers.postgres import Database
 
 ROWS = 120
 LETTERS = "ab 'ü\\\"\n\t{},€😀"

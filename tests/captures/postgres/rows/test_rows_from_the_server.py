@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.captures.postgres.both_ways import BothWays, Document
-from tests.servers.postgres import Database
+from tidemark.testing.servers.postgres import Database
 
 
 @pytest.fixture

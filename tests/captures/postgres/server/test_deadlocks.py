@@ -10,9 +10,9 @@ import pytest
 
 from tests.captures.session import Session, bindings, session
 from tests.captures.source_tables import endpoint, prepare
-from tests.servers.deadline import wait_until
-from tests.servers.postgres import Database
 from tidemark.captures.postgres.server.session import DEADLOCKS, Deadlock, asking, despite_deadlocks
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.postgres import Database
 
 
 def test_a_capture_starts_although_publishing_runs_into_a_deadlock(database: Database) -> None:

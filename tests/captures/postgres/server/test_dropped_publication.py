@@ -8,7 +8,7 @@ import pytest
 
 from tests.captures.session import Json, Message, Session, apply, session, unary
 from tests.captures.source_tables import BOUND, FILL, USERS, endpoint, prepare, table_rows
-from tests.servers.postgres import Database
+from tidemark.testing.servers.postgres import Database
 
 BACKFILL = {"on_lost_position": "backfill"}
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.captures.session import Json, Session, session, unary
 from tests.captures.source_tables import BOUND, FILL, USERS, endpoint, prepare
-from tests.servers.postgres import Database, Postgres, drop_slot, fresh_database, own_server
+from tidemark.testing.servers.postgres import Database, Postgres, drop_slot, fresh_database, own_server
 
 
 def start(config: Json, state: Json) -> str:

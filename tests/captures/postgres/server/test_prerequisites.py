@@ -12,8 +12,6 @@ from tests.captures.postgres.log_reading import binding
 from tests.captures.remedies import statements
 from tests.captures.session import Json, Session, apply, begin, bindings, session, unary
 from tests.captures.source_tables import BOUND, FILL, USERS, end_of_log, prepare, table_rows
-from tests.servers.deadline import wait_until
-from tests.servers.postgres import Database, Postgres, fresh_database, own_server
 from tidemark.captures.postgres.database import PostgresDatabase
 from tidemark.captures.postgres.server.config import parse_endpoint, parse_resource
 from tidemark.captures.postgres.server.positions import parse_lsn
@@ -24,6 +22,8 @@ from tidemark.captures.postgres.tables.bindings import bound_tables
 from tidemark.captures.postgres.tables.prerequisites import unmet
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.messages import CaptureSpec
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.postgres import Database, Postgres, fresh_database, own_server
 
 
 @pytest.fixture

@@ -13,8 +13,6 @@ from psycopg import sql
 from tests.captures.remedies import STATEMENT, statements
 from tests.captures.session import Json, bindings, session
 from tests.captures.source_tables import prepare
-from tests.servers.deadline import wait_until
-from tests.servers.postgres import Database, Postgres, fresh_database, own_server, read_settings_again
 from tidemark.captures.postgres.error_codes import CODES
 from tidemark.captures.postgres.server.config import EndpointConfig, parse_endpoint, parse_resource
 from tidemark.captures.postgres.server.session import connect, connect_pq
@@ -22,6 +20,8 @@ from tidemark.captures.postgres.tables.bindings import bound_tables
 from tidemark.captures.postgres.tables.prerequisites import unmet
 from tidemark.protocol.error_codes import ErrorCode
 from tidemark.protocol.errors import SourceError
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.postgres import Database, Postgres, fresh_database, own_server, read_settings_again
 
 ROLE = 'The "cdc" Role'
 SCHEMA, TABLE = 'Odd "schema"', "T 1; odd"

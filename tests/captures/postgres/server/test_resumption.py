@@ -14,9 +14,6 @@ from tests.captures.postgres.log_reading import binding
 from tests.captures.remedies import statements
 from tests.captures.session import begin
 from tests.captures.source_tables import USERS, end_of_log, prepare
-from tests.servers.deadline import wait_until
-from tests.servers.postgres import Connection, Database, Postgres, fresh_database, own_server, read_settings_again
-from tests.servers.postgres_standby import promote, replayed, standby_of
 from tidemark.captures.contract.errors import LostPosition
 from tidemark.captures.postgres.database import PostgresDatabase
 from tidemark.captures.postgres.server.config import parse_endpoint, parse_resource
@@ -26,6 +23,16 @@ from tidemark.captures.postgres.server.session import connect_pq
 from tidemark.captures.postgres.source import PostgresSource
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.messages import CaptureSpec, JsonObject
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.postgres import (
+    Connection,
+    Database,
+    Postgres,
+    fresh_database,
+    own_server,
+    read_settings_again,
+)
+from tidemark.testing.servers.postgres_standby import promote, replayed, standby_of
 
 
 @contextmanager

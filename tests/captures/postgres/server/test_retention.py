@@ -11,9 +11,9 @@ import pytest
 from tests.captures.postgres.log_reading import capturing
 from tests.captures.session import Session, apply, session
 from tests.captures.source_tables import BOUND, USERS, end_of_log, endpoint, prepare
-from tests.servers.deadline import wait_until
-from tests.servers.postgres import Database, Postgres, fresh_database, own_server
 from tidemark.captures.postgres.server.positions import parse_lsn
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.postgres import Database, Postgres, fresh_database, own_server
 
 MB = 1 << 20
 LIMIT = 32 * MB

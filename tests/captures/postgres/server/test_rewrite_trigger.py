@@ -10,7 +10,6 @@ import psycopg
 import pytest
 
 from tests.captures.source_tables import prepare
-from tests.servers.postgres import Database, fresh_database, own_server
 from tidemark.captures.postgres.server.rewrite_trigger import (
     PREFIX,
     REMOVE,
@@ -20,6 +19,7 @@ from tidemark.captures.postgres.server.rewrite_trigger import (
     note_rewrite,
     trigger_of,
 )
+from tidemark.testing.servers.postgres import Database, fresh_database, own_server
 
 TABLE = "CREATE TABLE t (id int PRIMARY KEY, a int)"
 ALTER = "ALTER TABLE t ALTER a TYPE int USING a + 1"

@@ -15,8 +15,8 @@ import pytest
 from tests.captures.engine.test_reconnection import named
 from tests.captures.session import Json, Session, apply, session
 from tests.captures.source_tables import BOUND, FILL, USERS, endpoint, prepare
-from tests.servers.deadline import let_pass, wait_until
-from tests.servers.postgres import Database, Postgres, fresh_database, own_server
+from tidemark.testing.deadline import let_pass, wait_until
+from tidemark.testing.servers.postgres import Database, Postgres, fresh_database, own_server
 
 pytestmark = [pytest.mark.slow]
 

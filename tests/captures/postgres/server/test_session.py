@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextlib import closing
 
 from tests.captures.source_tables import endpoint
-from tests.servers.postgres import Database
 from tidemark.captures.postgres.server.config import EndpointConfig
 from tidemark.captures.postgres.server.session import ReaderEndpoint, connect, connect_pq, execute_within
+from tidemark.testing.servers.postgres import Database
 
 SORTS = "SHOW enable_sort"
 

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from tests.captures.source_tables import USERS, prepare
-from tests.servers.postgres import Database
 from tidemark.captures.postgres.database import PostgresDatabase
 from tidemark.captures.postgres.server.config import EndpointConfig, default_name, with_names
 from tidemark.captures.postgres.source import PostgresSource
 from tidemark.protocol.environment import LOG_ID
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.messages import Binding
+from tidemark.testing.servers.postgres import Database
 
 BOUND = [Binding(resource_config={"schema": "public", "table": "users"}, state_key="public%2Fusers")]
 

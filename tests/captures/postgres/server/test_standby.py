@@ -17,9 +17,6 @@ from tests.captures.remedies import statements
 from tests.captures.session import Json, Session, apply, session, unary
 from tests.captures.source_tables import BOUND, FILL, USERS, end_of_log, prepare, table_rows
 from tests.conformance.test_rereads import causes, said
-from tests.servers.deadline import wait_until
-from tests.servers.postgres import Database, Postgres, fresh_database, own_server
-from tests.servers.postgres_standby import promote, replayed, standby_of
 from tidemark.captures.postgres.server.config import parse_endpoint
 from tidemark.captures.postgres.server.positions import parse_lsn
 from tidemark.captures.postgres.server.retention import replica_lag
@@ -27,6 +24,9 @@ from tidemark.captures.postgres.server.rewrite_trigger import SCRIPT
 from tidemark.captures.postgres.server.session import connect
 from tidemark.captures.postgres.tables.snapshots import Snapshot, high_position
 from tidemark.protocol.errors import SourceError
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.postgres import Database, Postgres, fresh_database, own_server
+from tidemark.testing.servers.postgres_standby import promote, replayed, standby_of
 
 NAME = "copied"
 

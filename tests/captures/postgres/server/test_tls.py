@@ -14,13 +14,13 @@ import pytest
 
 from tests.captures.session import Json, Session, apply, session, unary
 from tests.captures.source_tables import BOUND, FILL, USERS, endpoint, prepare, table_rows
-from tests.missing import lacks
-from tests.servers.certificates import Authority, Certificate
-from tests.servers.postgres import Database, Postgres, fresh_database, not_startable, startable
 from tidemark.captures.postgres.server.config import parse_endpoint
 from tidemark.captures.postgres.server.session import connect, connect_pq
-from tidemark.demo.servers.postgres_server import PostgresServer
 from tidemark.protocol.errors import SourceError
+from tidemark.testing.certificates import Authority, Certificate
+from tidemark.testing.missing import lacks
+from tidemark.testing.servers.postgres import Database, Postgres, fresh_database, not_startable, startable
+from tidemark.testing.servers.postgres_server import PostgresServer
 
 PASSWORD = "pa'ss \\wörd"
 

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from tests.captures.postgres.encoded_databases import InEncoding
 from tests.captures.session import Json, Session, bindings, session
 from tests.captures.source_tables import BOUND, FILL, USERS, endpoint, prepare, table_rows
-from tests.servers.deadline import wait_until
-from tests.servers.postgres import Database, fresh_database, own_server
 from tidemark.captures.postgres.server.waiting import command_of
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.postgres import Database, fresh_database, own_server
 
 OPEN_SECONDS = 13.0
 """Longer than anything of ours may wait for a lock."""

@@ -12,7 +12,7 @@ import pytest
 
 from tests.captures.session import Session, apply, bindings, session
 from tests.captures.source_tables import endpoint, prepare
-from tests.servers.postgres import Database, fresh_database, own_server
+from tidemark.testing.servers.postgres import Database, fresh_database, own_server
 
 ROWS = 1000
 FILL = f"INSERT INTO events SELECT i % 50, repeat('x', 100) || i % 50 FROM generate_series(1, {ROWS}) i"

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.captures.postgres.both_ways import BothWays
-from tests.servers.postgres import Database
 from tidemark.captures.postgres.tables.document_schema import document_schema, type_schema
+from tidemark.testing.servers.postgres import Database
 
 Schema = dict[str, Any]
 

@@ -8,11 +8,11 @@ import pytest
 
 from tests.captures.session import Json, Session, apply, bindings, error_fields, session, unary
 from tests.captures.source_tables import endpoint, prepare
-from tests.servers.postgres import Database
 from tidemark.captures.postgres.catalog.reading import read_tables
 from tidemark.captures.postgres.server.config import parse_endpoint
 from tidemark.captures.postgres.server.session import connect
 from tidemark.captures.postgres.tables import unsupported_tables
+from tidemark.testing.servers.postgres import Database
 
 ORDERS = """
 CREATE TABLE orders (region text, no int, what text, UNIQUE (region, no));

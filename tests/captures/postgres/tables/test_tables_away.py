@@ -11,7 +11,7 @@ import pytest
 from tests.captures.impatient import aside_of, impatient, is_set_aside
 from tests.captures.session import Json, Session, apply, bindings, session
 from tests.captures.source_tables import FILL, USERS, endpoint, prepare, table_rows
-from tests.servers.postgres import Database
+from tidemark.testing.servers.postgres import Database
 
 BOTH = bindings("public.users", "public.orders")
 ORDERS = [

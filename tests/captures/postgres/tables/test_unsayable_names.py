@@ -8,7 +8,7 @@ from tests.captures.impatient import aside_of, impatient
 from tests.captures.postgres.encoded_databases import InEncoding, with_bytes
 from tests.captures.session import Json, Session, bindings, session, unary
 from tests.captures.source_tables import endpoint, prepare, table_rows
-from tests.servers.postgres import Database
+from tidemark.testing.servers.postgres import Database
 
 CODE = "TM-PG-043"
 BAD = {"WIN1252": "7881", "SQL_ASCII": "7881", "EUC_JP": "78a9a1"}

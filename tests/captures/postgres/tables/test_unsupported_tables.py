@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tests.captures.postgres.captured_table import captured, columns, document, operation
-from tests.servers.postgres import Connection, Database
 from tidemark.captures.postgres.database import PostgresDatabase
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.messages import Binding
+from tidemark.testing.servers.postgres import Connection, Database
 
 RELATIONS = """
     CREATE TABLE plain (id int PRIMARY KEY);

@@ -6,7 +6,7 @@ import pytest
 
 from tests.captures.session import Json, Session, apply, replay, session
 from tests.captures.source_tables import BOUND, FILL, USERS, endpoint, prepare, table_rows
-from tests.servers.postgres import Database
+from tidemark.testing.servers.postgres import Database
 
 SECONDS = 60
 

@@ -12,7 +12,7 @@ from tests.captures.column_identities import shown
 from tests.captures.impatient import impatient
 from tests.captures.session import Json, Session, apply, bindings, replay, session
 from tests.captures.source_tables import endpoint
-from tests.servers.postgres import Database
+from tidemark.testing.servers.postgres import Database
 
 SECONDS = 60
 

@@ -20,10 +20,10 @@ from tests.captures.postgres.tables_that_change.kept_values import KeepsValues
 from tests.captures.postgres.tables_that_change.scenes import SCENES, Scene
 from tests.captures.session import Json, Session
 from tests.captures.source_tables import prepare
-from tests.servers.postgres import Database
 from tidemark.captures.contract import causes
 from tidemark.captures.contract.table_changes import Cause, Consequence, TableChange
 from tidemark.captures.postgres.tables_that_change.table_changes import CHANGES, INCLUDED, PUT_BACK
+from tidemark.testing.servers.postgres import Database
 
 BY_CAPTURE_FILE = {
     INCLUDED: test_values.test_a_column_that_is_no_longer_excluded,

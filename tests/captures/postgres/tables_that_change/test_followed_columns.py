@@ -18,7 +18,7 @@ from tests.captures.postgres.tables_that_change.capturing import SECONDS, captur
 from tests.captures.session import Json, Session
 from tests.captures.source_tables import prepare
 from tests.examples import sample
-from tests.servers.postgres import Database
+from tidemark.testing.servers.postgres import Database
 
 ROWS = 40
 

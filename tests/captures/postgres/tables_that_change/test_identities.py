@@ -8,7 +8,7 @@ from tests.captures.impatient import aside_of
 from tests.captures.postgres.tables_that_change.capturing import SECONDS, capturing, held, kept, made
 from tests.captures.session import Session, bindings, unary
 from tests.captures.source_tables import endpoint, prepare
-from tests.servers.postgres import Database
+from tidemark.testing.servers.postgres import Database
 
 OTHER = ["CREATE TABLE s (id int PRIMARY KEY)", "INSERT INTO s VALUES (1)"]
 TABLE = [

@@ -12,7 +12,7 @@ import pytest
 from tests.captures.postgres.tables_that_change.kept_values import KEPT, markdown
 from tests.captures.postgres.tables_that_change.verdicts import PARTS, PLAIN, ROWS, Change, outcomes
 from tests.captures.source_tables import prepare
-from tests.servers.postgres import Database
+from tidemark.testing.servers.postgres import Database
 
 _T = "ALTER TABLE {t} "
 _NUMBERS = (

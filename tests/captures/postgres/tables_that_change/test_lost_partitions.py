@@ -8,7 +8,7 @@ from tests.captures.postgres.tables_that_change.capturing import SECONDS, captur
 from tests.captures.postgres.tables_that_change.verdicts import PARTS, Change, outcomes
 from tests.captures.session import Session
 from tests.captures.source_tables import prepare
-from tests.servers.postgres import Database
+from tidemark.testing.servers.postgres import Database
 
 UNLOGGED = (
     "ALTER TABLE {t}_low SET UNLOGGED",

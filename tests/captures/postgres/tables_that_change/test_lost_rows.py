@@ -11,10 +11,10 @@ from tests.captures.postgres.chunk_reads import opened
 from tests.captures.postgres.tables_that_change.capturing import SECONDS, capturing, held, kept, made
 from tests.captures.session import Session
 from tests.captures.source_tables import prepare
-from tests.servers.deadline import wait_until
-from tests.servers.postgres import Database
 from tidemark.captures.postgres.tables_that_change import rewrites
 from tidemark.captures.postgres.tables_that_change.comparison import oldest_running
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.postgres import Database
 
 KEYLESS = [
     "CREATE TABLE t (id int, a text)",

@@ -11,7 +11,7 @@ from tests.captures.postgres.tables_that_change.capturing import SECONDS, captur
 from tests.captures.session import Session
 from tests.captures.source_tables import prepare
 from tests.examples import sample
-from tests.servers.postgres import Database
+from tidemark.testing.servers.postgres import Database
 
 MOOD = "CREATE TYPE mood AS ENUM ('low', 'high')"
 PLAIN = ["CREATE TABLE t (id int PRIMARY KEY, a text)", "INSERT INTO t SELECT i, 'a' || i FROM generate_series(1, 9) i"]

@@ -10,7 +10,7 @@ from tests.captures.postgres.tables_that_change.scenes import PARTITIONED
 from tests.captures.remedies import statements
 from tests.captures.session import Session
 from tests.captures.source_tables import prepare
-from tests.servers.postgres import Database
+from tidemark.testing.servers.postgres import Database
 
 ROWS = 120
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from tests.servers.postgres import Database
 from tidemark.captures.postgres.catalog.columns import Table
 from tidemark.captures.postgres.catalog.table_record import read_digests
 from tidemark.captures.postgres.server.config import ResourceConfig, parse_endpoint, parse_resource
@@ -15,6 +14,7 @@ from tidemark.captures.postgres.server.session import connect
 from tidemark.captures.postgres.tables.bindings import bound_tables
 from tidemark.captures.postgres.tables.noted_table import NotedTable
 from tidemark.captures.postgres.tables_that_change.table_fingerprint import Difference, difference, fingerprint
+from tidemark.testing.servers.postgres import Database
 
 PATH = ("public", "t")
 PLAIN = ["CREATE TABLE t (id int PRIMARY KEY, a text, b text)", "INSERT INTO t VALUES (1, 'a', 'b')"]

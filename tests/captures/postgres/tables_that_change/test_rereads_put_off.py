@@ -11,8 +11,8 @@ from tests.captures.source_tables import prepare
 from tests.conformance.test_on_alter import order, refused
 from tests.conformance.test_rereads import causes, said
 from tests.conformance.test_rereads import kept as noted
-from tests.servers.postgres import Database
 from tidemark.captures.postgres.server.rewrite_trigger import SCRIPT
+from tidemark.testing.servers.postgres import Database
 
 TABLE = "CREATE TABLE t (id int {}, a text)"
 ROWS = "INSERT INTO t SELECT i, i::text FROM generate_series(1, 100) i"

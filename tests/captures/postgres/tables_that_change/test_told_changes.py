@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.captures.postgres.tables_that_change.test_kept_values import KEEPING, UNSURE, with_tablespaces
 from tests.captures.postgres.tables_that_change.verdicts import PARTS, Change, outcomes
 from tests.captures.source_tables import prepare
-from tests.servers.postgres import Database
 from tidemark.captures.postgres.server.rewrite_trigger import SCRIPT
+from tidemark.testing.servers.postgres import Database
 
 _T = "ALTER TABLE {t} "
 _OFF = "ALTER EVENT TRIGGER tidemark_note_rewrite DISABLE"

@@ -8,7 +8,7 @@ from tests.captures.impatient import aside_of
 from tests.captures.postgres.tables_that_change.capturing import SECONDS, capturing, held, kept, operations
 from tests.captures.session import Session
 from tests.captures.source_tables import prepare
-from tests.servers.postgres import Database
+from tidemark.testing.servers.postgres import Database
 
 PLAIN = [
     "CREATE TABLE t (id int PRIMARY KEY, a text, b text, g text GENERATED ALWAYS AS (upper(a)) STORED)",

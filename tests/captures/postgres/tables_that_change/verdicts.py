@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.captures.postgres.tables_that_change.capturing import capturing, held, kept
 from tests.captures.session import Json, Late, Session
-from tests.servers.postgres import Database
+from tidemark.testing.servers.postgres import Database
 
 ROWS = 40
 SECONDS = 60

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from tests.captures.postgres.both_ways import BothWays, document
 from tests.captures.postgres.captured_table import captured, operation
-from tests.servers.postgres import Database
 from tidemark.captures.contract.chunk_rows import TAIL_MARK
 from tidemark.captures.postgres.catalog.columns import Column, ColumnType
 from tidemark.captures.postgres.chunks.row_decoder import ChunkDecoder
@@ -25,6 +24,7 @@ from tidemark.captures.postgres.tables.document_schema import document_schema
 from tidemark.captures.postgres.values.types import DATE, JSON, NUMERIC, TIMESTAMP, TIMESTAMPTZ, column_conversion
 from tidemark.captures.tables.bad_values import BadValue, BadValues, Policies
 from tidemark.protocol.errors import SourceError
+from tidemark.testing.servers.postgres import Database
 
 NAMES = {DATE: "date", TIMESTAMP: "timestamp without time zone", TIMESTAMPTZ: "timestamp with time zone"}
 

@@ -22,9 +22,9 @@ from tests.captures.postgres.column_chunks import alike, both
 from tests.captures.postgres.random_nested_types import NAMES, OF_EXTENSIONS, any_type, identifier
 from tests.captures.postgres.random_types import RandomType, Value, leaf
 from tests.examples import examples
-from tests.servers.postgres import Connection, Database, Postgres, fresh_database
 from tidemark.captures.contract.chunk_rows import ColumnRows, Rows
 from tidemark.captures.postgres.values.arrow_forms import arrow_form
+from tidemark.testing.servers.postgres import Connection, Database, Postgres, fresh_database
 
 # What chunk and log sessions must not be moved by.
 SETTINGS = {

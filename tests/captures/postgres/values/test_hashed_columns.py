@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from tests.captures.postgres.captured_table import before, captured, columns
-from tests.servers.postgres import Database
 from tidemark.captures.postgres.database import PostgresDatabase
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.messages import Binding
+from tidemark.testing.servers.postgres import Database
 
 SALT = {"hash_salt": "päper"}
 TABLE = """

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from tests.captures.postgres.both_ways import BothWays
 from tests.captures.postgres.captured_table import captured, columns
-from tests.servers.postgres import Database
 from tidemark.captures.postgres.values import json_values
 from tidemark.captures.tables.bad_values import BadValue
 from tidemark.protocol.codec import split_captured
 from tidemark.protocol.errors import SourceError
+from tidemark.testing.servers.postgres import Database
 
 ESCAPES = st.sampled_from(
     [r"\ud800", r"\uDBff", r"\udc00", r"\uDFFF", r"\\", r"\u0041", r"\n", r"\ud83d\ude00", "u", "d800", "é", r"\/"]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.captures.postgres.both_ways import BothWays
 from tests.examples import examples
-from tests.servers.postgres import Postgres, fresh_database
+from tidemark.testing.servers.postgres import Postgres, fresh_database
 
 
 @pytest.fixture(scope="module")

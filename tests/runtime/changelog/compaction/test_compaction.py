@@ -13,7 +13,6 @@ import pytest
 from tests.examples import sample
 from tests.runtime.changelog.compaction.logs import SMALL, Positions, answers, compact, write
 from tests.runtime.changelog.shop import ORDER_SCHEMA, ORDERS, data_files, named_files, order
-from tests.servers.deadline import wait_until
 from tidemark.protocol.changelog import ChangeLog, layout
 from tidemark.protocol.changelog.models import FORMAT_VERSION
 from tidemark.protocol.errors import ChangeLogError
@@ -25,6 +24,7 @@ from tidemark.runtime.changelog.writer import LogWriter
 from tidemark.runtime.upkeep.log_check import LogCheck
 from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.tables.store_place import StorePlace
+from tidemark.testing.deadline import wait_until
 
 
 @pytest.fixture

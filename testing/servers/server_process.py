@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from tidemark.demo.servers.server_guard import ServerGuard
 from tidemark.protocol.errors import SourceError
+from tidemark.testing.servers.server_guard import ServerGuard
 
 _SOCKET_PATH_LIMIT = 100
 """Bytes of a socket's path: sun_path holds 107 on Linux and 103 on macOS."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from tests.servers.templates import PASSWORD, data_directory
-from tidemark.demo.servers.postgres_server import PostgresServer
+from tidemark.testing.servers.postgres_server import PostgresServer
+from tidemark.testing.servers.templates import PASSWORD, data_directory
 
 _LEAN = {
     "shared_buffers": "32MB",

@@ -1,6 +1,6 @@
 """A proxy in front of an HTTP server that does to requests what clouds and networks do now and then.
 
-It is a thread, or a process: ``python -m tests.servers.http_faults SERVER SEED OFTEN FAULT...``. That one says its
+It is a thread, or a process: ``python -m tidemark.testing.http_faults SERVER SEED OFTEN FAULT...``. That one says its
 address, and how often it did what once its input ends.
 """
 

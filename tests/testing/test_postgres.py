@@ -5,8 +5,8 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from tests.servers.deadline import wait_until
-from tests.servers.postgres import Database, Postgres, fresh_database
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.postgres import Database, Postgres, fresh_database
 
 
 def test_server_keeps_a_log_that_can_be_decoded(any_database: Database) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
-from tests.servers.deadline import wait_until
-from tests.servers.postgres import Connection, Postgres
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.postgres import Connection, Postgres
 
 
 def waiting(admin: Connection) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers.spark_python.sitecustomize import SERVER, SOURCE
+from tests.spark_python.sitecustomize import SERVER, SOURCE
 from tests.warm_command import place
 from tests.warm_process import STREAMS
 

@@ -1,4 +1,4 @@
-"""An archive of Spark's classes: ``python -m tests.servers.spark_classes FILE`` makes it, and tests' JVMs take it.
+"""An archive of Spark's classes: ``python -m tests.spark_classes FILE`` makes it, and tests' JVMs take it.
 
 A JVM that loads Spark from its jars takes 20 s of a processor for a session and four small queries, and 11 s from the
 archive. The tests start dozens. A JVM that the archive does not fit, since Java or Spark is another one, does without.

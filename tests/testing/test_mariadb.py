@@ -11,14 +11,14 @@ import sys
 import pymysql
 import pytest
 
-from tests.servers.deadline import wait_until
-from tests.servers.mariadb import MARIADB, MYSQL, Database, MariaDb, Product, fresh_database, no_source
-from tests.servers.mysql_family import Programs
 from tidemark.protocol.errors import SourceError
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.mariadb import MARIADB, MYSQL, Database, MariaDb, Product, fresh_database, no_source
+from tidemark.testing.servers.mysql_family import Programs
 
 ORPHAN = """
 import os, signal, sys
-from tests.servers import mariadb
+from tidemark.testing.servers import mariadb
 product = getattr(mariadb, sys.argv[1])
 server = product.server(product.installed())
 server.start()

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 from psycopg.abc import Query
 
-from tests.servers.postgres import Database
+from tidemark.testing.servers.postgres import Database
 
 
 @contextmanager

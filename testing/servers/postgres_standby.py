@@ -11,9 +11,9 @@ from types import MappingProxyType
 
 import psycopg
 
-from tests.servers.deadline import wait_until
-from tests.servers.postgres import Database, Postgres
-from tidemark.demo.servers.postgres_server import PostgresServer
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.postgres import Database, Postgres
+from tidemark.testing.servers.postgres_server import PostgresServer
 
 SLOT = "standby"
 

@@ -16,9 +16,9 @@ from typing import Any, ClassVar, Self
 import pymysql
 from pymysql.connections import Connection
 
-from tests.servers.templates import PASSWORD, data_directory
 from tidemark.captures.mysql.server.wire import WireConnection
-from tidemark.demo.servers.server_process import ServerProcess
+from tidemark.testing.servers.server_process import ServerProcess
+from tidemark.testing.servers.templates import PASSWORD, data_directory
 
 _SETTINGS: Mapping[str, str] = MappingProxyType(
     {

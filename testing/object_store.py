@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from tests.servers.deadline import wait_until
 from tidemark.protocol.store import Store
 from tidemark.protocol.store.opening import opened
 from tidemark.protocol.store.settings import StoreSettings
+from tidemark.testing.deadline import wait_until
 
 _MADE = Path(sys.prefix) / "bin/versitygw"
 
@@ -126,7 +126,7 @@ def s3_server(folder: Path, *, lies: int = 0) -> Iterator[S3Server]:
         command = [
             sys.executable,
             "-m",
-            "tests.servers.moto_server",
+            "tidemark.testing.moto_server",
             str(port),
             *(["--lies", str(lies)] if lies else []),
         ]

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.servers.spark_cluster import SPARK_HOME, SparkCluster
-from tidemark.demo.servers.server_process import ServerProcess
+from tidemark.testing.servers.server_process import ServerProcess
+from tidemark.testing.spark_cluster import SPARK_HOME, SparkCluster
 
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 

@@ -9,8 +9,8 @@ from functools import cache
 from types import MappingProxyType
 from typing import ClassVar, Self
 
-from tests.fast import FAST
-from tests.servers.mysql_family import MySqlFamilyServer, Programs, programs_at
+from tidemark.testing.servers import FAST
+from tidemark.testing.servers.mysql_family import MySqlFamilyServer, Programs, programs_at
 
 ENVIRONMENT = "TIDEMARK_TEST_MARIADBD"
 

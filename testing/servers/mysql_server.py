@@ -10,12 +10,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar, Self
 
-from tests.fast import FAST
-from tests.servers.mysql_family import MySqlFamilyServer, Programs, programs_at
+from tidemark.testing.servers import FAST
+from tidemark.testing.servers.mysql_family import MySqlFamilyServer, Programs, programs_at
 
 ENVIRONMENT = "TIDEMARK_TEST_MYSQLD"
 
-DOWNLOADED = Path(__file__).parents[2] / ".servers" / "mysql" / "mysqld"
+DOWNLOADED = Path(__file__).resolve().parents[2] / ".servers" / "mysql" / "mysqld"
 """What ``.ci/mysql-server`` makes."""
 
 

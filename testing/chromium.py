@@ -19,8 +19,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.missing import lacks
-from tests.servers.deadline import wait_until
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.missing import lacks
 
 OPTIONS = (
     "--headless=new",

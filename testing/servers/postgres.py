@@ -24,11 +24,11 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from tests.fast import FAST
-from tests.missing import lacks
-from tests.servers.copied_postgres import CopiedPostgres
-from tests.servers.deadline import wait_until
-from tidemark.demo.servers.postgres_server import PostgresServer, embedded_installations, installed_version
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.missing import lacks
+from tidemark.testing.servers import FAST
+from tidemark.testing.servers.copied_postgres import CopiedPostgres
+from tidemark.testing.servers.postgres_server import PostgresServer, embedded_installations, installed_version
 
 ENVIRONMENT = "TIDEMARK_TEST_POSTGRES"
 

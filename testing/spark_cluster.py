@@ -15,8 +15,8 @@ from typing import Self
 
 import pyspark
 
-from tests.servers.deadline import wait_until
-from tidemark.demo.servers.server_guard import ServerGuard
+from tidemark.testing.deadline import wait_until
+from tidemark.testing.servers.server_guard import ServerGuard
 
 SPARK_HOME = Path(pyspark.__file__).parent
 

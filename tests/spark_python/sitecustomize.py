@@ -29,5 +29,5 @@ if "pyspark.daemon" in sys.orig_argv:
     for name in of_worker.get(worker, ()):
         importlib.import_module(name)
 elif sys.orig_argv[-2:] == ["-m", _STREAMS] and SERVER in os.environ:
-    stub = os.path.join(os.path.dirname(__file__), "..", "..", "warm_stub.py")  # noqa: PTH118, PTH120 - no imports
+    stub = os.path.join(os.path.dirname(__file__), "..", "warm_stub.py")  # noqa: PTH118, PTH120 - no imports
     os.execv(sys.executable, [sys.executable, "-I", "-S", stub, os.environ[SERVER], _STREAMS])

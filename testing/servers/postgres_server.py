@@ -19,8 +19,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
-from tidemark.demo.servers.server_process import Account, ServerProcess
 from tidemark.protocol.errors import SourceError
+from tidemark.testing.servers.server_process import Account, ServerProcess
 
 StopMode = Literal["smart", "fast", "immediate"]
 

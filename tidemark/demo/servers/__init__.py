@@ -1,1 +1,0 @@
-"""Throwaway database servers: each in a directory of its own, none outlives the process that started it."""
