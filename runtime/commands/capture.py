@@ -33,7 +33,7 @@ from tidemark.runtime.sessions.interruption import Interruption
 from tidemark.runtime.sessions.known_log import KnownLog
 from tidemark.runtime.sessions.owned_log import OwnedLog
 from tidemark.runtime.steering.capture_file_watch import CaptureFileWatch, stamp
-from tidemark.runtime.steering.orders import Orders
+from tidemark.runtime.steering.waiting_commands import WaitingCommands
 
 if TYPE_CHECKING:
     from tidemark.runtime.changelog.upkeep import UpkeepThread
@@ -91,8 +91,9 @@ def capture(
     beside = settings.log_store(BESIDE_RETRIED)
     status = StatusFile(folder, beside, shown)
     display, metrics = _with_metrics(file, settings, status)
-    orders = cache(lambda: Orders.of(folder, beside))  # Once the folder is known, which is that of the log's owner.
-    upkeep = partial(_upkeep, settings, folder, orders, display)
+    # Once the folder is known, which is that of the log's owner.
+    commands = cache(lambda: WaitingCommands.of(folder, beside))
+    upkeep = partial(_upkeep, settings, folder, commands, display)
     log = OwnedLog(store, settings.capture, folder, KnownLog(file), take_over=take_over, upkeep=upkeep)
     verifications = _verifications(file, settings, folder, status, display, until_caught_up=until_caught_up)
     notifier = _notifier(settings, read_status(folder, store), status, display)
@@ -129,7 +130,7 @@ def capture(
                     display,
                     until_caught_up=until_caught_up,
                     watch=watch,
-                    orders=orders(),
+                    commands=commands(),
                 ).run()
     if json:
         sys.stdout.write(orjson.dumps(figures.as_fields(), option=orjson.OPT_APPEND_NEWLINE).decode())
@@ -185,7 +186,11 @@ def _verifications(
 
 
 def _upkeep(
-    settings: CaptureFile, folder: StateFolder, orders: Callable[[], Orders], display: Display, writer: LogWriter
+    settings: CaptureFile,
+    folder: StateFolder,
+    commands: Callable[[], WaitingCommands],
+    display: Display,
+    writer: LogWriter,
 ) -> UpkeepThread:
     """What is done for the log while it is written."""
     from tidemark.runtime.changelog.upkeep import UpkeepThread  # Arrow takes long to load.
@@ -196,7 +201,7 @@ def _upkeep(
         what = f"compacting or trimming the log failed, and is tried again: {failure.message}"
         display.notice("warning", what, code=failure.code, remedy=failure.remedy)
 
-    asked = orders()
+    asked = commands()
     rules = upkeep_rules(settings, folder, asked, lambda text: display.notice("info", text))
     return UpkeepThread(writer, rules, tell, asked.asked_to_compact, asked.compacted)
 

@@ -21,8 +21,8 @@ from tidemark.runtime.progress.liveness import liveness
 from tidemark.runtime.progress.rereads import rereads
 from tidemark.runtime.progress.state_folder import StateFolder
 from tidemark.runtime.progress.status_file import read_status
-from tidemark.runtime.steering.orders import Orders
 from tidemark.runtime.steering.outcomes import LOOK_SECONDS, is_handled, refusal
+from tidemark.runtime.steering.waiting_commands import WaitingCommands
 
 WAIT_SECONDS = 15.0
 """How long to wait for a running capture to carry out a command."""
@@ -51,7 +51,7 @@ def pause(file: CaptureFileArgument, table: TablesOption = None, json: JsonOptio
 
     They stay paused across restarts, until 'tidemark resume'.
     """
-    _order(file, {"action": "pause", "tables": table}, json=json)
+    _give(file, {"action": "pause", "tables": table}, json=json)
 
 
 def resume(
@@ -68,7 +68,7 @@ def resume(
     """
     if keep:
         _check_may_be_dropped(file, table)
-    _order(file, {"action": "resume", "tables": table, "keep": keep or None}, json=json)
+    _give(file, {"action": "resume", "tables": table, "keep": keep or None}, json=json)
 
 
 def backfill(
@@ -91,9 +91,9 @@ def backfill(
         raise UsageError("TM-CFG-007", "--where, --from and --until are for one table")
     if truncate and (where or first or until):
         raise UsageError("TM-CFG-007", "--truncate is for all rows of a table, without --where, --from and --until")
-    order: dict[str, Any] = {"action": "backfill", "tables": table, "where": where}
-    order |= {"from": _key(first), "until": _key(until), "truncate": truncate or None}
-    _order(file, order, json=json)
+    command: dict[str, Any] = {"action": "backfill", "tables": table, "where": where}
+    command |= {"from": _key(first), "until": _key(until), "truncate": truncate or None}
+    _give(file, command, json=json)
 
 
 def priority(
@@ -103,30 +103,30 @@ def priority(
     json: JsonOption = False,
 ) -> None:
     """Change which tables are backfilled first."""
-    _order(file, {"action": "priority", "tables": table, "priority": number}, json=json)
+    _give(file, {"action": "priority", "tables": table, "priority": number}, json=json)
 
 
 def _key(text: str | None) -> list[str] | None:
     return None if text is None else text.split(",")
 
 
-def _order(file: Path, order: dict[str, Any], *, json: bool) -> None:
+def _give(file: Path, command: dict[str, Any], *, json: bool) -> None:
     settings = read_capture_file(file)
     write_for(settings.readable_by)
     folder, store = StateFolder.of_file(file), settings.log_store()
     status = read_status(folder, store) or {}
-    _check_tables(order["tables"] or [], list(status.get("tables", {})))
-    order = {name: value for name, value in order.items() if value is not None}
-    number = Orders.of(folder, store).give(message_of(Control, {"sequence": 1, **order}))
+    _check_tables(command["tables"] or [], list(status.get("tables", {})))
+    command = {name: value for name, value in command.items() if value is not None}
+    number = WaitingCommands.of(folder, store).give(message_of(Control, {"sequence": 1, **command}))
     log = ChangeLog(store)
     done = _wait(log, number) if liveness(status).running else False
     if done and (refused := refusal(folder, log, number)):
         raise UsageError("TM-CAP-004", refused)
     if json:
-        report = {"sequence": number, "done": done, **order}
+        report = {"sequence": number, "done": done, **command}
         say_json(report)
         return
-    what = f"{order['action']} {', '.join(order.get('tables') or ['all tables'])}"
+    what = f"{command['action']} {', '.join(command.get('tables') or ['all tables'])}"
     when = "accepted by the connector" if done else "stored; the connector receives it when the capture runs"
     say(f"{what}: {when}\n")
 

@@ -19,7 +19,7 @@ from tidemark.runtime.progress.failures import FAILED_FOR_NOW
 from tidemark.runtime.progress.liveness import liveness
 from tidemark.runtime.progress.state_folder import StateFolder
 from tidemark.runtime.progress.status_file import read_status
-from tidemark.runtime.steering.orders import Orders
+from tidemark.runtime.steering.waiting_commands import WaitingCommands
 
 if TYPE_CHECKING:
     from tidemark.runtime.verification.findings import Comparison, Found
@@ -106,7 +106,7 @@ def verify(
             say_aside(f"verification {run} is under way, and continues; --again begins from the start\n")
         elif subjects:
             watch.look()
-            run = Orders.of(folder, log.store).give(command(subjects, _share(share)))
+            run = WaitingCommands.of(folder, log.store).give(command(subjects, _share(share)))
         if run is not None:
             for subject, found in results(log, run, subjects, partial(watch.verifies, run), kept.of):
                 tell(subject, found)
@@ -143,7 +143,7 @@ class _Watch:
         if not liveness(said).running:
             raise SourceError("TM-RUN-029", f"the capture of {self._file} does not run")
         if why := said.get("unsent", {}).get(str(number)):
-            Orders.of(self._folder, self._log.store).withdraw(int(number or 0))
+            WaitingCommands.of(self._folder, self._log.store).withdraw(int(number or 0))
             raise SourceError("TM-RUN-031", why)
         return said
 

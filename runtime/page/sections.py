@@ -117,5 +117,5 @@ def notes(report: dict[str, Any], unknown: str) -> Iterator[str]:
         yield f"not verified: {what}: {why}"
     for why in report["refused"].values():
         yield f"a command failed: {why}"
-    for order in report["commands"]:
-        yield f"command {order.get('sequence')} is waiting: {order.get('action')}"
+    for command in report["commands"]:
+        yield f"command {command.get('sequence')} is waiting: {command.get('action')}"

@@ -3,7 +3,7 @@
 ::
 
     .NAME.tidemark/status.json   the state and the progress: see ``status_file``
-    .NAME.tidemark/control/      commands that wait: see ``steering.orders``
+    .NAME.tidemark/control/      commands that wait: see ``steering.waiting_commands``
     .NAME.tidemark/asked         touched when a command waits in an object store
     .NAME.tidemark/renewals.json which tables were asked for because they were read too long ago: see ``renewals``
     .NAME.tidemark/verification.json  when all tables were verified last, and which could not be

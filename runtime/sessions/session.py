@@ -119,7 +119,7 @@ class Session:
     @property
     def unfollowed(self) -> list[str]:
         """Tables that are still to be read again, because their events cannot be read with those before."""
-        return [bound.table.name for bound in self._bound if bound.departed and self._steering.takes_orders]
+        return [bound.table.name for bound in self._bound if bound.departed and self._steering.takes_commands]
 
     def run(self) -> None:
         """Returns after the connector ended cleanly, and all its output was committed.
@@ -165,13 +165,13 @@ class Session:
 
     def _steer(self) -> None:
         """Sends the commands that are due."""
-        if self._departed and self._steering.takes_orders is not None:
+        if self._departed and self._steering.takes_commands is not None:
             for bound in self._departed:
                 if bound.departed:  # Otherwise it has begun to be read again meanwhile.
                     self._steering.read_again(bound.table.name, bound.departed)
             self._departed.clear()
-        for order in self._steering.due():
-            self._talk.send(order)
+        for command in self._steering.due():
+            self._talk.send(command)
 
     def _look_around(self, selector: selectors.BaseSelector, ready: set[int]) -> None:
         self._steer()

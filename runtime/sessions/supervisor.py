@@ -25,8 +25,8 @@ from tidemark.runtime.sessions.interruption import Interruption
 from tidemark.runtime.sessions.owned_log import OwnedLog
 from tidemark.runtime.sessions.session import Session
 from tidemark.runtime.steering.capture_file_watch import CaptureFileWatch
-from tidemark.runtime.steering.orders import Orders
 from tidemark.runtime.steering.steering import Steering
+from tidemark.runtime.steering.waiting_commands import WaitingCommands
 
 FIRST_DELAY_SECONDS = 0.5
 LONGEST_DELAY_SECONDS = 60.0
@@ -50,7 +50,7 @@ class Supervisor:
         due: When a commit is due.
         until_caught_up: A clean end of the connector ends the capture; otherwise it is opened again.
         watch: Reports edits of the capture file; None if it is not watched.
-        orders: Commands to the capture; by default those that its state folder or its log has.
+        commands: Commands to the capture; by default those that its state folder or its log has.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Supervisor:
         *,
         until_caught_up: bool,
         watch: CaptureFileWatch | None = None,
-        orders: Orders | None = None,
+        commands: WaitingCommands | None = None,
         first_delay_seconds: float = FIRST_DELAY_SECONDS,
     ) -> None:
         self._prepared = prepared
@@ -73,7 +73,7 @@ class Supervisor:
         self._display = display
         self._until_caught_up = until_caught_up
         self._watch = watch
-        self._orders = orders
+        self._commands = commands
         self._outdated = False
         self._unfollowed: list[str] = []
         self._watchdog = _watchdog(prepared)
@@ -127,8 +127,8 @@ class Supervisor:
         prepared, writer = self._prepared.with_secrets_of_now(), self._log.writer()
         name = prepared.connector.name
         self._keep_applied(writer)
-        orders = self._orders or Orders.of(self._log.folder, writer.store)
-        steering, watchdog = Steering(orders, writer.state, self._display), self._watchdog
+        commands = self._commands or WaitingCommands.of(self._log.folder, writer.store)
+        steering, watchdog = Steering(commands, writer.state, self._display), self._watchdog
         watchdog.opening()
         running = prepared.connector.start(prepared.environment, session=writer.store.identity)
 

@@ -28,7 +28,7 @@ from tidemark.runtime.sessions.known_log import KnownLog
 from tidemark.runtime.status.retained import Retained, ask_source, retained_now
 from tidemark.runtime.status.spark_tables import spark_tables
 from tidemark.runtime.status.verdict import exit_status, needs
-from tidemark.runtime.steering.orders import Orders
+from tidemark.runtime.steering.waiting_commands import WaitingCommands
 from tidemark.runtime.verification.results import as_json, results_of
 
 NOTHING_OF_LOG: dict[str, Any] = {
@@ -179,7 +179,7 @@ def of_log(place: Place, log: ChangeLog, now: datetime) -> dict[str, Any]:
             name.replace("/", "."): {"events": totals.events, "bytes": totals.bytes}
             for name, totals in sorted(summary.totals.items())
         },
-        "commands": msgspec.to_builtins(Orders.of(place.folder, log.store).waiting(0)),
+        "commands": msgspec.to_builtins(WaitingCommands.of(place.folder, log.store).waiting(0)),
     }
 
 

@@ -7,7 +7,7 @@ import time
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.runtime.progress.state_folder import StateFolder
 from tidemark.runtime.progress.status_file import read_status
-from tidemark.runtime.steering.orders import handled
+from tidemark.runtime.steering.waiting_commands import handled
 
 STATUS_SECONDS = 3.0
 """How long the status of a running capture may be behind it."""

@@ -14,7 +14,7 @@ from tidemark.protocol.messages import Control
 from tidemark.protocol.store.local import DirectoryStore
 from tidemark.runtime.changelog.files.failures import writing
 from tidemark.runtime.progress.state_folder import StateFolder
-from tidemark.runtime.steering.orders import Orders, handled
+from tidemark.runtime.steering.waiting_commands import WaitingCommands, handled
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ class Renewals:
     also where the capture ends before the table begins to be read, and one that is not read does not stop the others.
 
     Args:
-        orders: To the capture.
+        commands: To the capture.
         folder: Of the capture.
         age: After this time a table is read again.
         captured: Returns the collections that are captured now.
@@ -37,13 +37,13 @@ class Renewals:
 
     def __init__(
         self,
-        orders: Orders,
+        commands: WaitingCommands,
         folder: StateFolder,
         age: timedelta,
         captured: Callable[[], Iterable[str]],
         tell: Callable[[str], None],
     ) -> None:
-        self._orders = orders
+        self._commands = commands
         self._folder = folder
         self._age = age
         self._captured = captured
@@ -69,7 +69,7 @@ class Renewals:
         if datetime.now(UTC) - at < self._age or self._is_waiting(summary):
             return
         table = collection.replace("/", ".")
-        self._orders.give(Control(sequence=1, action=Action.BACKFILL, tables=[table], truncate=True))
+        self._commands.give(Control(sequence=1, action=Action.BACKFILL, tables=[table], truncate=True))
         self._remember({**asked, collection: known[collection].number})
         self._tell(f"{table} is read again from the start, as retain asks: it was read last on {at:%Y-%m-%d}")
 
@@ -81,7 +81,7 @@ class Renewals:
         return self._begun[key]
 
     def _is_waiting(self, summary: Summary) -> bool:
-        return any(one.action is Action.BACKFILL for one in self._orders.waiting(handled(summary.state)))
+        return any(one.action is Action.BACKFILL for one in self._commands.waiting(handled(summary.state)))
 
     def _asked(self) -> dict[str, int]:
         path = self._folder.path

@@ -13,7 +13,7 @@ from tidemark.protocol.log_lines import LogLine
 from tidemark.protocol.logs import CONTROL
 from tidemark.protocol.messages import Control, JsonObject
 from tidemark.runtime.progress.display import Display
-from tidemark.runtime.steering.orders import Orders, handled
+from tidemark.runtime.steering.waiting_commands import WaitingCommands, handled
 
 LOOK_SECONDS = 0.25
 """How often it is checked whether a command waits."""
@@ -30,20 +30,20 @@ class Steering:
     session's.
 
     Args:
-        orders: To the capture.
+        commands: To the capture.
         state: The state that the session begins with.
     """
 
-    def __init__(self, orders: Orders, state: JsonObject, display: Display) -> None:
-        self._orders = orders
+    def __init__(self, commands: WaitingCommands, state: JsonObject, display: Display) -> None:
+        self._commands = commands
         self._sent = handled(state)
         self._display = display
-        self._takes_orders = threading.Event()
+        self._takes_commands = threading.Event()
         self._actions: frozenset[str] = FIRST
         self._opened_at = self._looked_at = time.monotonic()
         self._told: set[tuple[int, Action]] = set()
         self._greeted = False
-        self._asked = orders.asked()
+        self._asked = commands.asked()
         self._requested_at = -REQUEST_SECONDS
         self._forgotten = -1
         self._forget(self._sent)
@@ -53,12 +53,12 @@ class Steering:
         if line.event_type == CONTROL:
             if isinstance(actions := line.fields.get("actions"), list):
                 self._actions = frozenset(map(str, actions))
-            self._takes_orders.set()
+            self._takes_commands.set()
 
     @property
-    def takes_orders(self) -> bool | None:
+    def takes_commands(self) -> bool | None:
         """Whether the connector accepts commands; None as long as that is unknown."""
-        if self._takes_orders.is_set():
+        if self._takes_commands.is_set():
             return True
         return False if time.monotonic() - self._opened_at >= ANNOUNCE_SECONDS else None
 
@@ -72,7 +72,7 @@ class Steering:
         Raises:
             ChangeLogError: ``TM-LOG-008`` the command cannot be written.
         """
-        if not self.takes_orders:
+        if not self.takes_commands:
             self._display.notice(
                 "error",
                 f"{table} is set aside: {why}. Its events are in the log, but in no table of its rows",
@@ -80,10 +80,10 @@ class Steering:
                 remedy=f"Count `backfill` in the entry of {table} in the capture file up, so that it is read again.",
             )
             return
-        order = Control(sequence=1, action=Action.BACKFILL, tables=[table], truncate=True, deferrable=True)
-        asked = (msgspec.structs.replace(waiting, sequence=1) for waiting in self._orders.waiting(self._sent))
-        if order not in asked:
-            self._orders.give(order)
+        command = Control(sequence=1, action=Action.BACKFILL, tables=[table], truncate=True, deferrable=True)
+        asked = (msgspec.structs.replace(waiting, sequence=1) for waiting in self._commands.waiting(self._sent))
+        if command not in asked:
+            self._commands.give(command)
         self._looked_at = -LOOK_SECONDS
         self._display.notice("info", f"{table} is read again from the start: {why}")
 
@@ -91,23 +91,23 @@ class Steering:
         """The commands to send now: the new ones since the last check, if it is time to check again."""
         now = time.monotonic()
         # What waits is sent as soon as the connector accepts commands: it may have nothing else to do, and end.
-        first = not self._greeted and self._takes_orders.is_set()
+        first = not self._greeted and self._takes_commands.is_set()
         if not first and now - self._looked_at < LOOK_SECONDS:
             return []
         self._greeted |= first
         self._looked_at = now
-        if self._orders.elsewhere and not first and not self._is_due(now):
+        if self._commands.elsewhere and not first and not self._is_due(now):
             return []
         waiting = self._waiting()
-        if waiting and not self._takes_orders.is_set():
-            if self.takes_orders is False:
+        if waiting and not self._takes_commands.is_set():
+            if self.takes_commands is False:
                 self._tell(waiting, f"{len(waiting)} commands are waiting: this connector accepts none while it runs")
             return []
-        known = [order for order in waiting if order.action in self._actions]
+        known = [command for command in waiting if command.action in self._actions]
         if known:
             self._sent = known[-1].sequence
-        if unknown := [order for order in waiting if order.action not in self._actions]:
-            names = ", ".join(sorted({order.action for order in unknown}))
+        if unknown := [command for command in waiting if command.action not in self._actions]:
+            names = ", ".join(sorted({command.action for command in unknown}))
             self._tell(unknown, f"{len(unknown)} commands are waiting: this connector does not know {names}")
         return known
 
@@ -118,7 +118,7 @@ class Steering:
 
     def _waiting(self) -> list[Control]:
         try:
-            return self._orders.waiting(self._sent)
+            return self._commands.waiting(self._sent)
         except ChangeLogError as error:
             if error.code != "TM-LOG-017":
                 raise
@@ -126,24 +126,24 @@ class Steering:
 
     def _forget(self, done: int) -> None:
         try:
-            self._orders.forget(done)
+            self._commands.forget(done)
         except ChangeLogError:
-            if not self._orders.elsewhere:
+            if not self._commands.elsewhere:
                 raise
             return  # Likewise. They are removed with later ones.
         self._forgotten = done
 
     def _is_due(self, now: float) -> bool:
         """Whether to look where that costs a request."""
-        before, self._asked = self._asked, self._orders.asked()
+        before, self._asked = self._asked, self._commands.asked()
         if self._asked == before and now - self._requested_at < REQUEST_SECONDS:
             return False
         self._requested_at = now
         return True
 
-    def _tell(self, orders: list[Control], text: str) -> None:
+    def _tell(self, commands: list[Control], text: str) -> None:
         """Says once of each command that it is not sent."""
-        new = {(order.sequence, order.action) for order in orders} - self._told
+        new = {(command.sequence, command.action) for command in commands} - self._told
         if new:
             self._told |= new
             self._display.notice("warning", text, code="TM-RUN-016", unsent=sorted(sequence for sequence, _ in new))

@@ -18,7 +18,7 @@ from tidemark.runtime.progress.state_folder import StateFolder
 from tidemark.runtime.progress.status_file import read_status
 from tidemark.runtime.sessions.known_log import KnownLog
 from tidemark.runtime.sessions.owned_log import OwnedLog
-from tidemark.runtime.steering.orders import Orders
+from tidemark.runtime.steering.waiting_commands import WaitingCommands
 from tidemark.runtime.upkeep.rules import upkeep_rules
 
 _OWNED = ("TM-LOG-006", "TM-LOG-015")
@@ -92,10 +92,10 @@ def _replaced(log: ChangeLog) -> set[int]:
 def _ask(file: CaptureFile, folder: StateFolder) -> None:
     """Asks the capture, and waits until it has done it, for as long as it runs."""
     store = file.log_store()
-    orders = Orders.of(folder, store)
-    orders.ask_to_compact()
-    while orders.is_to_compact():
+    commands = WaitingCommands.of(folder, store)
+    commands.ask_to_compact()
+    while commands.is_to_compact():
         if not liveness(read_status(folder, store)).running:
             what = f"the capture that wrote {store.place} has ended before it compacted it"
             raise ChangeLogError("TM-LOG-006", what, remedy="Give the command again.")
-        time.sleep(_FAR_SECONDS if orders.elsewhere else _LOOK_SECONDS)
+        time.sleep(_FAR_SECONDS if commands.elsewhere else _LOOK_SECONDS)

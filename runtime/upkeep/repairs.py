@@ -12,8 +12,8 @@ from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.messages import Control
 from tidemark.runtime.progress.state_folder import StateFolder
-from tidemark.runtime.steering.orders import Orders
 from tidemark.runtime.steering.outcomes import is_handled, refusal
+from tidemark.runtime.steering.waiting_commands import WaitingCommands
 from tidemark.runtime.verification.findings import MOST_NAMED, Found, Kind
 from tidemark.runtime.verification.run import note_repaired
 from tidemark.runtime.verification.subjects import Subject
@@ -60,8 +60,8 @@ class Repairs:
                 f"read the table again by tidemark backfill {self._file} --table {subject.name}{truncate}"
             )
         elif keys:
-            order = Control(sequence=1, action=Action.REPAIR, tables=[subject.name], keys=list(keys.values()))
-            self._asked[Orders.of(self._folder, self._log.store).give(order)] = subject, len(keys)
+            command = Control(sequence=1, action=Action.REPAIR, tables=[subject.name], keys=list(keys.values()))
+            self._asked[WaitingCommands.of(self._folder, self._log.store).give(command)] = subject, len(keys)
 
     def done(self, look: Callable[[int], object]) -> dict[str, int]:
         """Waits until all rows have been read, and are in the log.

@@ -13,19 +13,22 @@ from tidemark.runtime.changelog.compaction.runs import RunLimits
 from tidemark.runtime.changelog.retention.next_start import Retain
 from tidemark.runtime.changelog.upkeep import UpkeepRules
 from tidemark.runtime.progress.state_folder import StateFolder
-from tidemark.runtime.steering.orders import Orders
 from tidemark.runtime.steering.renewals import Renewals
+from tidemark.runtime.steering.waiting_commands import WaitingCommands
 
 
 def upkeep_rules(
-    file: CaptureFile, folder: StateFolder, orders: Orders | None = None, tell: Callable[[str], None] = lambda _: None
+    file: CaptureFile,
+    folder: StateFolder,
+    commands: WaitingCommands | None = None,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> UpkeepRules:
     """What is done for the log of a capture.
 
     Args:
         file: Of the capture.
         folder: Its state folder.
-        orders: To the capture, if it runs: then tables are read again that were read too long ago.
+        commands: To the capture, if it runs: then tables are read again that were read too long ago.
         tell: Is called with what is done, for people.
     """
     store, asked = file.log_store(), file.retain
@@ -38,8 +41,8 @@ def upkeep_rules(
     retain = renewals = None
     if asked is not None:
         retain = Retain(None if asked.age is None else timedelta(seconds=asked.age), asked.size)
-        if asked.renew is not None and orders is not None:
-            renewals = Renewals(orders, folder, timedelta(seconds=asked.renew), captured, tell)
+        if asked.renew is not None and commands is not None:
+            renewals = Renewals(commands, folder, timedelta(seconds=asked.renew), captured, tell)
     return UpkeepRules(
         limits=RunLimits(due=file.compact.commits or sys.maxsize),
         grace=timedelta(seconds=file.compact.grace),

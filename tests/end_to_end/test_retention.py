@@ -21,8 +21,8 @@ from tidemark.protocol.changelog.consumers import consumers
 from tidemark.protocol.changelog.models import KnownGeneration
 from tidemark.protocol.store.local import DirectoryStore
 from tidemark.runtime.progress.state_folder import StateFolder
-from tidemark.runtime.steering.orders import Orders
 from tidemark.runtime.steering.renewals import Renewals
+from tidemark.runtime.steering.waiting_commands import WaitingCommands
 from tidemark.runtime.upkeep.log_check import LogCheck
 from tidemark.testing.deadline import wait_until
 from tidemark.testing.servers.postgres import Database
@@ -57,7 +57,7 @@ def test_what_came_before_a_table_was_read_again_goes(database: Database, tmp_pa
     create_tables(database, 200)
     folder, log = StateFolder.of_file(capture.file), DirectoryStore(capture.log)
     told: list[str] = []
-    renewals = Renewals(Orders.of(folder, log), folder, timedelta(), lambda: [COLLECTION], told.append)
+    renewals = Renewals(WaitingCommands.of(folder, log), folder, timedelta(), lambda: [COLLECTION], told.append)
     with Workload(database, writers=2, seed=3, rate=200) as workload:
         with capture.start() as running:
             wait_until(lambda: has_whole(capture, 1), 120, "it is read")

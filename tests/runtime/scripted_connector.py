@@ -19,7 +19,7 @@ A step is an object with one key:
 ``checkpoint`` writes a checkpoint with this merge patch
 ``stderr``     writes a line to stderr · ``exit`` exits · ``signal`` kills itself
 ``await``      waits until so many checkpoints are acknowledged · ``await_eof`` waits for the end of stdin
-``await_orders`` waits until so many ``control`` requests have come, and then writes them into its state
+``await_commands`` waits until so many ``control`` requests have come, and then writes them into its state
 ``sleep``      forever, taking no notice of stdin; with ``"stubborn"`` SIGTERM only makes a file ``terminated``
 ``stream``     rows ``{"rows": 1000, "each": 10}`` from the state's cursor on, a checkpoint after ``each``, and the end
 ``child``      starts a process of its own that holds the pipes open, and writes its id to ``child.pid``
@@ -70,14 +70,14 @@ class Stdin(threading.Thread):
         super().__init__(daemon=True)
         self.changed = threading.Condition()
         self.acknowledged = 0
-        self.orders: list[int] = []
+        self.commands: list[int] = []
         self.ended = False
 
     def run(self) -> None:
         while (request := read()) is not None:
             with self.changed:
                 if "control" in request:
-                    self.orders.append(request["control"]["sequence"])
+                    self.commands.append(request["control"]["sequence"])
                 else:
                     self.acknowledged += request["acknowledge"]["checkpoints"]
                 self.changed.notify()
@@ -154,11 +154,11 @@ def play(steps: list[dict[str, Any]], stdin: Stdin | None, state: dict[str, Any]
                 assert stdin is not None
                 with stdin.changed:
                     stdin.changed.wait_for(lambda: stdin.acknowledged >= value)  # noqa: B023
-            case "await_orders":
+            case "await_commands":
                 assert stdin is not None
                 with stdin.changed:
-                    stdin.changed.wait_for(lambda: len(stdin.orders) >= value)  # noqa: B023
-                checkpoint({"control": stdin.orders[-1]})
+                    stdin.changed.wait_for(lambda: len(stdin.commands) >= value)  # noqa: B023
+                checkpoint({"control": stdin.commands[-1]})
             case "await_eof":
                 assert stdin is not None
                 with stdin.changed:

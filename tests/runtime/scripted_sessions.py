@@ -22,8 +22,8 @@ from tidemark.runtime.preparation.prepared_capture import PreparedCapture
 from tidemark.runtime.preparation.selection import SelectedTable
 from tidemark.runtime.sessions.interruption import Interruption
 from tidemark.runtime.sessions.session import Session
-from tidemark.runtime.steering.orders import Orders
 from tidemark.runtime.steering.steering import Steering
+from tidemark.runtime.steering.waiting_commands import WaitingCommands
 
 ROW_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -102,7 +102,7 @@ def run_session(
     capture = prepared(folder, *tables, secrets=secrets)
     with LogWriter.open(folder.log_path, "shop") as writer, Interruption() as interruption:
         running = capture.connector.start(capture.environment)
-        steering = Steering(Orders.of(folder.state, writer.store), writer.state, display)
+        steering = Steering(WaitingCommands.of(folder.state, writer.store), writer.state, display)
         watchdog = Watchdog("connector", silence, 60)
 
         def heard(line: LogLine) -> None:

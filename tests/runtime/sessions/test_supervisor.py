@@ -245,7 +245,7 @@ DEPARTS: list[Step] = [
 def test_a_connector_that_ended_before_it_was_asked_to_read_a_table_again_is_opened_again(
     folder: CaptureFolder,
 ) -> None:
-    again: list[Step] = [OPENED, ANNOUNCE, {"await_orders": 1}, BEGIN, captured(id=3, c="2026-01-31"), COMPLETE]
+    again: list[Step] = [OPENED, ANNOUNCE, {"await_commands": 1}, BEGIN, captured(id=3, c="2026-01-31"), COMPLETE]
     folder.script(DEPARTS, [*again, checkpoint(3)])
     run(folder)
     assert [(number, whole is not None) for number, _, whole in generations(folder)] == [(2, True)]
@@ -254,7 +254,7 @@ def test_a_connector_that_ended_before_it_was_asked_to_read_a_table_again_is_ope
 
 def test_a_connector_is_asked_to_read_a_table_again_before_its_events_are_acknowledged(folder: CaptureFolder) -> None:
     """It may end once they are."""
-    again: list[Step] = [OPENED, ANNOUNCE, {"await_orders": 1}, BEGIN, captured(id=3, c="2026-01-31"), COMPLETE]
+    again: list[Step] = [OPENED, ANNOUNCE, {"await_commands": 1}, BEGIN, captured(id=3, c="2026-01-31"), COMPLETE]
     folder.script([*DEPARTS[:7], {"await": 1}, *DEPARTS[7:], {"await": 2}], [*again, checkpoint(3)])
     run(folder)
     assert folder.requests("control")[0]["pid"] == folder.requests("open")[0]["pid"]

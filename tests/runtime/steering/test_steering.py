@@ -1,4 +1,4 @@
-"""Orders and edits of the capture file reach a capture that runs."""
+"""Commands and edits of the capture file reach a capture that runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tidemark.testing.deadline import wait_until
 
 SECONDS = 60.0
 
-ANNOUNCE = {"stderr": json.dumps({"level": "info", "message": "takes orders", "eventType": "control", "fields": {}})}
+ANNOUNCE = {"stderr": json.dumps({"level": "info", "message": "takes commands", "eventType": "control", "fields": {}})}
 STATUS = {
     "stderr": json.dumps(
         {
@@ -52,24 +52,26 @@ def capturing(folder: CaptureFolder) -> Iterator[None]:
 
 
 def test_an_order_reaches_a_running_connector_and_its_command_says_so(folder: CaptureFolder) -> None:
-    folder.script([OPENED, ANNOUNCE, STATUS, ROW, {"checkpoint": {"cursor": 1}}, {"await_orders": 1}, {"await_eof": 0}])
+    folder.script(
+        [OPENED, ANNOUNCE, STATUS, ROW, {"checkpoint": {"cursor": 1}}, {"await_commands": 1}, {"await_eof": 0}]
+    )
     with capturing(folder):
         wait_until(lambda: folder.is_begun and (folder.state_path / STATUS_FILE).exists(), SECONDS, "a commit")
         paused = folder.run("pause", str(folder.file), "--table", "public.t", "--json")
     assert paused.returncode == 0, paused.stderr
     assert json.loads(paused.stdout) == {"sequence": 1, "done": True, "action": "pause", "tables": ["public.t"]}
-    orders = folder.requests("control")
-    assert [(order["sequence"], order["action"], order["tables"]) for order in orders] == [(1, "pause", ["public.t"])]
+    commands = folder.requests("control")
+    assert [(one["sequence"], one["action"], one["tables"]) for one in commands] == [(1, "pause", ["public.t"])]
     # The committed state says that it was handled, so its file is gone.
     assert folder.log.summary().state == {"cursor": 1, "control": 1}
-    wait_until(lambda: not list((folder.state_path / CONTROL).iterdir()), SECONDS, "the order is forgotten")
+    wait_until(lambda: not list((folder.state_path / CONTROL).iterdir()), SECONDS, "the command is forgotten")
 
 
-def test_an_order_that_the_connector_refuses_has_failed(folder: CaptureFolder) -> None:
+def test_a_command_that_the_connector_refuses_has_failed(folder: CaptureFolder) -> None:
     said = "command 1 (backfill) was refused: the source refuses the condition"
     fields = {"code": "TM-CAP-004", "sequence": 1}
     refusal = {"stderr": json.dumps({"level": "warning", "message": said, "fields": fields})}
-    folder.script([OPENED, ANNOUNCE, STATUS, ROW, {"checkpoint": {"cursor": 1}}, {"await_orders": 1}, refusal, END])
+    folder.script([OPENED, ANNOUNCE, STATUS, ROW, {"checkpoint": {"cursor": 1}}, {"await_commands": 1}, refusal, END])
     with capturing(folder):
         wait_until(lambda: folder.is_begun and (folder.state_path / STATUS_FILE).exists(), SECONDS, "a commit")
         refused = folder.run("backfill", str(folder.file), "--table", "public.t", "--where", "id >")
@@ -103,10 +105,10 @@ def test_a_table_is_not_emptied_for_some_of_its_rows(folder: CaptureFolder, rows
     assert "TM-CFG-007: --truncate is for all rows of a table" in refused.stderr
 
 
-def test_an_order_that_was_given_while_nothing_ran_is_sent_when_the_capture_starts(folder: CaptureFolder) -> None:
+def test_a_command_that_was_given_while_nothing_ran_is_sent_when_the_capture_starts(folder: CaptureFolder) -> None:
     folder.script(
         [OPENED, ROW, {"checkpoint": {"cursor": 1}}, {"await": 1}],
-        [OPENED, ANNOUNCE, {"await_orders": 3}, {"await": 1}],
+        [OPENED, ANNOUNCE, {"await_commands": 3}, {"await": 1}],
     )
     assert folder.run("capture", str(folder.file), "--until-caught-up").returncode == 0
     some, whole = ["--from", "3", "--until", "5,x"], ["--truncate"]
@@ -114,7 +116,7 @@ def test_an_order_that_was_given_while_nothing_ran_is_sent_when_the_capture_star
         noted = folder.run(arguments[0], str(folder.file), *arguments[1:])
         assert "stored" in noted.stdout, noted.stderr
     status = json.loads(folder.run("status", str(folder.file), "--json").stdout)
-    assert [order["sequence"] for order in status["commands"]] == [1, 2, 3]
+    assert [command["sequence"] for command in status["commands"]] == [1, 2, 3]
     assert folder.run("capture", str(folder.file), "--until-caught-up").returncode == 0
     pause, backfill, again = folder.requests("control")
     assert (pause["action"], pause.get("tables", [])) == ("pause", [])
@@ -123,7 +125,7 @@ def test_an_order_that_was_given_while_nothing_ran_is_sent_when_the_capture_star
     assert folder.log.summary().state["control"] == 3
 
 
-def test_a_connector_that_takes_no_orders_is_sent_none(folder: CaptureFolder) -> None:
+def test_a_connector_that_takes_no_commands_is_sent_none(folder: CaptureFolder) -> None:
     folder.script([OPENED, ROW, {"checkpoint": {"cursor": 1}}, {"await_eof": 0}])
     with capturing(folder):
         wait_until(lambda: folder.is_begun, SECONDS, "a commit")
@@ -142,7 +144,7 @@ def test_a_connector_that_takes_no_orders_is_sent_none(folder: CaptureFolder) ->
 def test_a_verification_that_a_connector_does_not_know_ends(
     folder: CaptureFolder, announces: list[dict[str, object]], why: str
 ) -> None:
-    folder.script([OPENED, *announces, STATUS, ROW, {"checkpoint": {"cursor": 1}}, {"await_orders": 1}, END])
+    folder.script([OPENED, *announces, STATUS, ROW, {"checkpoint": {"cursor": 1}}, {"await_commands": 1}, END])
     with capturing(folder):
         wait_until(lambda: "public.t" in ((read_status(folder.state) or {}).get("tables") or {}), SECONDS, "a table")
         ended = folder.run("verify", str(folder.file))
@@ -151,7 +153,7 @@ def test_a_verification_that_a_connector_does_not_know_ends(
         assert not list((folder.state_path / CONTROL).iterdir())
         if announces:  # What it does know still reaches it.
             assert json.loads(folder.run("pause", str(folder.file), "--json").stdout)["done"]
-    assert [order["action"] for order in folder.requests("control")] == ["pause"] * len(announces)
+    assert [command["action"] for command in folder.requests("control")] == ["pause"] * len(announces)
 
 
 def test_a_table_added_to_the_capture_file_is_captured_while_the_rest_goes_on(folder: CaptureFolder) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.runtime.capture_folder import OPENED, CaptureFolder
 from tidemark.protocol.errors import SourceError
-from tidemark.runtime.steering.orders import Orders
+from tidemark.runtime.steering.waiting_commands import WaitingCommands
 from tidemark.runtime.upkeep.repairs import Repairs
 from tidemark.runtime.verification.findings import MOST_NAMED, Comparison, Found, Kind, Named
 from tidemark.runtime.verification.subjects import Subject
@@ -30,14 +30,14 @@ def repairs(folder: CaptureFolder) -> Repairs:
 
 def test_what_differs_in_the_log_and_in_spark_is_read_again_once(folder: CaptureFolder, repairs: Repairs) -> None:
     repairs.ask(SUBJECT, Found(comparison(Kind.MISSING, range(3)), comparison(Kind.TOO_MANY, range(2, 5))))
-    (order,) = Orders.of(folder.state, folder.log_store).waiting(0)
-    assert (order.action, order.tables, order.keys) == ("repair", ["public.t"], [[0], [1], [2], [3], [4]])
+    (command,) = WaitingCommands.of(folder.state, folder.log_store).waiting(0)
+    assert (command.action, command.tables, command.keys) == ("repair", ["public.t"], [[0], [1], [2], [3], [4]])
     repairs.check()
 
 
 def test_nothing_is_asked_for_where_nothing_differs(folder: CaptureFolder, repairs: Repairs) -> None:
     repairs.ask(SUBJECT, Found(Comparison(rows=3, compared=3)))
-    assert Orders.of(folder.state, folder.log_store).waiting(0) == []
+    assert WaitingCommands.of(folder.state, folder.log_store).waiting(0) == []
     assert repairs.done(lambda _: None) == {}
 
 
@@ -46,7 +46,7 @@ def test_too_many_are_refused_with_what_to_do(
     folder: CaptureFolder, repairs: Repairs, kind: Kind, truncates: bool
 ) -> None:
     repairs.ask(SUBJECT, Found(comparison(kind, range(MOST_NAMED), count=100_000)))
-    assert Orders.of(folder.state, folder.log_store).waiting(0) == []
+    assert WaitingCommands.of(folder.state, folder.log_store).waiting(0) == []
     with pytest.raises(SourceError, match=r"100,000 rows of public\.t differ") as refused:
         repairs.check()
     assert refused.value.code == "TM-RUN-032"

@@ -37,7 +37,7 @@ def handled(state: JsonObject) -> int:
     return number if isinstance(number, int) else 0
 
 
-class Orders:
+class WaitingCommands:
     """The commands to one capture.
 
     Args:
@@ -53,8 +53,8 @@ class Orders:
         self._to_compact = False
 
     @classmethod
-    def of(cls, folder: StateFolder, log: Store) -> Orders:
-        """The orders of a capture with this state folder and this log."""
+    def of(cls, folder: StateFolder, log: Store) -> WaitingCommands:
+        """The commands of a capture with this state folder and this log."""
         if log.directory is None or folder.path is None:
             return cls(log, log, folder)
         return cls(DirectoryStore(folder.path), log)
@@ -68,8 +68,8 @@ class Orders:
         """When a command was last given on this machine, where a look costs a request."""
         return 0.0 if self._folder is None else self._folder.asked()
 
-    def give(self, order: Control) -> int:
-        """Adds a command durably under the next free sequence, and returns that; the sequence of ``order`` is ignored.
+    def give(self, command: Control) -> int:
+        """Adds a command durably under the next free sequence, and returns that; its own sequence is ignored.
 
         Raises:
             ChangeLogError: There is no change log, or the command cannot be written (``TM-LOG-008``).
@@ -79,7 +79,7 @@ class Orders:
             # In this order: a file that has left the list was handled by a state that is read after it.
             waiting = self._numbers()
             number = max([handled(log.summary().state), *waiting]) + 1
-            data = msgspec.json.encode(msgspec.structs.replace(order, sequence=number))
+            data = msgspec.json.encode(msgspec.structs.replace(command, sequence=number))
             try:
                 with writing(self.place.where(_path(number))):
                     self.place.create(_path(number), data)

@@ -1,4 +1,4 @@
-"""Orders to a capture: in its state folder, or in a log that is an object store."""
+"""Commands to a capture: in its state folder, or in a log that is an object store."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidemark.protocol.store import Store
 from tidemark.protocol.store.local import DirectoryStore
 from tidemark.runtime.changelog.writer import LogWriter
 from tidemark.runtime.progress.state_folder import CONTROL, StateFolder
-from tidemark.runtime.steering.orders import Orders
+from tidemark.runtime.steering.waiting_commands import WaitingCommands
 
 PAUSE = Control(sequence=1, action=Action.PAUSE, tables=["public.t"])
 RESUME = Control(sequence=1, action=Action.RESUME)
@@ -37,41 +37,41 @@ def folder(tmp_path: Path) -> StateFolder:
 
 
 @pytest.fixture
-def orders(folder: StateFolder, log: Store) -> Orders:
-    return Orders.of(folder, log)
+def commands(folder: StateFolder, log: Store) -> WaitingCommands:
+    return WaitingCommands.of(folder, log)
 
 
-def test_orders_are_numbered_in_turn_and_kept(folder: StateFolder, log: Store) -> None:
-    assert [Orders.of(folder, log).give(PAUSE), Orders.of(folder, log).give(RESUME)] == [1, 2]
-    orders = Orders.of(folder, log)
-    assert [(order.sequence, order.action, order.tables) for order in orders.waiting(0)] == [
+def test_commands_are_numbered_in_turn_and_kept(folder: StateFolder, log: Store) -> None:
+    assert [WaitingCommands.of(folder, log).give(PAUSE), WaitingCommands.of(folder, log).give(RESUME)] == [1, 2]
+    commands = WaitingCommands.of(folder, log)
+    assert [(command.sequence, command.action, command.tables) for command in commands.waiting(0)] == [
         (1, Action.PAUSE, ["public.t"]),
         (2, Action.RESUME, []),
     ]
-    assert [order.sequence for order in orders.waiting(1)] == [2]
+    assert [command.sequence for command in commands.waiting(1)] == [2]
 
 
-def test_what_was_handled_is_forgotten_and_its_number_never_given_again(orders: Orders, log: Store) -> None:
-    orders.give(PAUSE)
-    orders.give(RESUME)
+def test_what_was_handled_is_forgotten_and_its_number_never_given_again(commands: WaitingCommands, log: Store) -> None:
+    commands.give(PAUSE)
+    commands.give(RESUME)
     with LogWriter.open(log, "shop") as writer:
         writer.commit(writer.begin(), {"control": 2}, 1)
-    orders.forget(2)
-    assert orders.waiting(0) == []
-    assert orders.give(PAUSE) == 3
+    commands.forget(2)
+    assert commands.waiting(0) == []
+    assert commands.give(PAUSE) == 3
 
 
-def test_a_file_that_is_no_order_is_named(orders: Orders, folder: StateFolder, log: Store) -> None:
-    orders.give(PAUSE)
+def test_a_file_that_is_no_command_is_named(commands: WaitingCommands, folder: StateFolder, log: Store) -> None:
+    commands.give(PAUSE)
     assert folder.path is not None
     place = log if log.directory is None else DirectoryStore(folder.path)
     place.replace(path := f"{CONTROL}/00000000000000000001.json", b'{"sequence":1,"action":"dance"}')
     with pytest.raises(ChangeLogError, match=path) as raised:
-        orders.waiting(0)
+        commands.waiting(0)
     assert raised.value.code == "TM-LOG-002"
 
 
 def test_an_order_needs_a_change_log(tmp_path: Path) -> None:
     with pytest.raises(ChangeLogError) as raised:
-        Orders.of(StateFolder([tmp_path]), DirectoryStore(tmp_path / "none")).give(PAUSE)
+        WaitingCommands.of(StateFolder([tmp_path]), DirectoryStore(tmp_path / "none")).give(PAUSE)
     assert raised.value.code == "TM-LOG-001"
