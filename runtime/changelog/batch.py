@@ -45,7 +45,9 @@ QUEUED_BLOCKS = 2
 """Decoded blocks that may wait for the writing threads while another one is made."""
 
 LARGE_BYTES = 8 * 1024 * 1024
-"""A document of so many bytes is large. Its block is written before more is read: several take hundreds of MB."""
+"""A document of so many bytes is large. Its block is written before more is read, see ``settle``: several take hundreds
+of MB.
+"""
 
 OPEN_SEGMENTS = 100
 """Open files of a batch. Beyond it the oldest one is finished."""
@@ -106,6 +108,7 @@ class Batch:
         self.epoch = epoch
         self._sealed = False
         self._failed = False
+        self._has_large = False
         self._threads = threads
         self._writes: deque[Future[Any]] = deque()
         self._blocks: dict[str, _Block | _ColumnBlock] = {}
@@ -243,19 +246,33 @@ class Batch:
         """Decodes a collection's block and hands it to the writing threads."""
         block = self._blocks.pop(name)
         self._failed = True  # until it has succeeded: a batch without these events must not be committed
-        waiting = QUEUED_BLOCKS
         if isinstance(block, _ColumnBlock):
             self._pending -= block.size
             self._submit(_write_columns, block.collection, block.parts, is_large=False)
         elif block.documents:
             self._pending -= block.size + len(block.documents) * ROW_OVERHEAD
             is_large = block.size >= LARGE_BYTES and max(map(len, block.documents)) >= LARGE_BYTES
-            parts, misfits = block.collection.fit(list(_parts(block.documents, block.offsets)))
+            parts, misfits = block.collection.fit(list(_parts(block.documents, block.offsets)), whole=is_large)
             self.quarantine.add(misfits)
             if parts:
                 self._submit(_write_block, block.collection, parts, is_large=is_large)
-            waiting = 0 if is_large else QUEUED_BLOCKS
-        while len(self._writes) > waiting:
+            self._has_large |= is_large
+        self._wait_for_writes(QUEUED_BLOCKS)
+
+    def settle(self) -> None:
+        """Waits until a large document is written. Called when nobody else holds it, nor the line that it came in.
+
+        Raises:
+            ChangeLogError, ProtocolError: As ``add``.
+        """
+        if self._has_large:
+            self._failed = True
+            self._has_large = False
+            self._wait_for_writes(0)
+
+    def _wait_for_writes(self, most: int) -> None:
+        """Waits until no more blocks than that wait, or are being written."""
+        while len(self._writes) > most:
             self._writes.popleft().result()
         self._failed = False
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from tidemark.protocol.codec import captured_prefix, verified_prefix
+from tidemark.runtime.changelog.batch import LARGE_BYTES
 
 ENDS = b"}}}"
 """The end of a usual captured line, after its document. (A line that ends with its binding's number has two braces.)"""
@@ -32,23 +33,28 @@ class CapturedLines:
         self._heads |= {verified_prefix(index): (index, True) for index in range(bindings)}
         self._heads[b'{"captured":{"doc":'] = 0, False
 
-    def runs(self, lines: Iterable[bytes]) -> Iterator[Run | bytes]:
-        """The lines in order: documents of one binding together; any other line by itself."""
+    def runs(self, lines: list[bytes]) -> Iterator[Run | bytes]:
+        """The lines in order: documents of one binding together; any other line by itself.
+
+        A large line is taken out of ``lines`` once its document is cut out: the memory of both is too much.
+        """
         kind, start, cut = (-1, False), b"\n", 0  # no line starts with a newline
         documents: list[bytes] = []
-        for line in lines:
-            if line.startswith(start) and line.endswith(ENDS):
-                documents.append(line[cut:-2])
+        for place, line in enumerate(lines):
+            usual = line.startswith(start) and line.endswith(ENDS)
+            if not usual:
+                if documents:
+                    yield Run(kind[0], documents, kind[1])
+                    documents = []
+                head = line[: line.find(b'"doc":', 12, 48) + 6]
+                if (found := self._heads.get(head)) is not None:
+                    kind, start, cut = found, head + b"{", len(head)
+                    usual = line.startswith(start) and line.endswith(ENDS)
+            if not usual:
+                yield line
                 continue
-            if documents:
-                yield Run(kind[0], documents, kind[1])
-                documents = []
-            head = line[: line.find(b'"doc":', 12, 48) + 6]
-            if (found := self._heads.get(head)) is not None:
-                kind, start, cut = found, head + b"{", len(head)
-                if line.startswith(start) and line.endswith(ENDS):
-                    documents.append(line[cut:-2])
-                    continue
-            yield line
+            documents.append(line[cut:-2])
+            if len(line) >= LARGE_BYTES:
+                lines[place] = line = b""
         if documents:
             yield Run(kind[0], documents, kind[1])

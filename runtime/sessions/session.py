@@ -101,8 +101,7 @@ class Session:
         self._lines_read = 0
         self._opened: Opened | None = None
         self._state: JsonObject = writer.state
-        self._batch = writer.begin()
-        self._in_flight = self._batch
+        self._batch = self._in_flight = writer.begin()
         self._checkpoints = 0
         self._departed = [bound for bound in self._bound if bound.departed]
         self._begun_at: float | None = None
@@ -156,6 +155,7 @@ class Session:
                 if not piece:
                     break
                 self._read(piece)
+                self._batch.settle()
                 self._watchdog.said()
             else:
                 self._watchdog.look()

@@ -44,21 +44,23 @@ class BoundCollection:
         self.fingerprint = schema.fingerprint
         self.decoder: DocumentDecoder = decoder(schema, self._text)
 
-    def fit(self, parts: Sequence[tuple[list[bytes], array[int]]]) -> tuple[list[Part], list[Misfit]]:
-        """Gathers documents with offsets, and separates those that do not fit. Raises as ``DocumentDecoder.fit``."""
-        fitting, misfits = self._fit(parts)
+    def fit(
+        self, parts: Sequence[tuple[list[bytes], array[int]]], *, whole: bool = False
+    ) -> tuple[list[Part], list[Misfit]]:
+        """Gathers documents with offsets, and separates those that do not fit. As ``DocumentDecoder.fit``."""
+        fitting, misfits = self._fit(parts, whole)
         if misfits and self._widens is not None:
             more = unknown_members(self.schema, [misfit.document for misfit in misfits])
             if more:
                 self._take(self._widens.widened(self.schema, more))
-                return self._fit(parts)
+                return self._fit(parts, whole)
         return fitting, misfits
 
-    def _fit(self, parts: Sequence[tuple[list[bytes], array[int]]]) -> tuple[list[Part], list[Misfit]]:
+    def _fit(self, parts: Sequence[tuple[list[bytes], array[int]]], whole: bool) -> tuple[list[Part], list[Misfit]]:
         fitting: list[Part] = []
         misfits: list[Misfit] = []
         for documents, offsets in parts:
-            found, apart = self.decoder.fit(documents, offsets)
+            found, apart = self.decoder.fit(documents, offsets, whole=whole)
             fitting += found
             misfits += apart
         return fitting, misfits

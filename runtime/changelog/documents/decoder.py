@@ -199,6 +199,8 @@ class DocumentDecoder(ABC):
     ) -> tuple[list[Part], list[Misfit]]:
         """Gathers documents, and separates those that do not fit; with ``whole`` also those that ``cast`` would refuse.
 
+        What fits ``cast`` is not needed any more as documents, and the parts have none then.
+
         Raises:
             ChangeLogError: ``TM-LOG-010`` a ``_meta`` is invalid, so the event's operation is unknown.
             ProtocolError: ``TM-PRO-001`` a document is not JSON.
@@ -213,7 +215,7 @@ class DocumentDecoder(ABC):
                     raise
                 return [], [Misfit(self.schema, offsets[0], documents[0], error)]
         else:
-            return [Part(documents, offsets, batch)], []
+            return [Part([] if whole else documents, offsets, batch)], []
         middle = len(documents) // 2
         parts, misfits = self.fit(documents[:middle], offsets[:middle], whole=whole)
         others, more = self.fit(documents[middle:], offsets[middle:], whole=whole)

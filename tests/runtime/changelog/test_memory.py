@@ -117,6 +117,7 @@ def test_a_large_document_is_written_before_more_is_read(tmp_path: Path) -> None
     batch.add(orders, [order(1), order(2)])
     for id in range(3, 6):
         batch.add(orders, [order(id, note="x" * 2 * LARGE_BYTES)])
+        batch.settle()
         assert disk.waiting == 0
     batch.add(orders, [order(6), order(7)])
     (segment,) = batch.finish()
