@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -124,7 +124,7 @@ def main() -> None:
         folder, turns = Path(name), count()
 
         def typed(what: list[str]) -> Spent:
-            into = _emptied(folder / what[0])
+            into = emptied(folder / what[0])
             written = into if what[0] == "dlt" else into / "bench.parquet"
             command = [sys.executable, "-m", "benchmarks.peers.by_hand", what[0], str(written), *what[1:]]
             return timed(source.server, lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL))
@@ -147,12 +147,12 @@ def main() -> None:
             debezium.check(range(1, rows + 1))
         wanted = pq.read_table(folder / "copy").sort_by("id")
         others = {name: _files(folder / what[0]) for name, what in by_hand.items()}
-        others |= {name: _segments(folder / (batches or "lines"), source.table) for name, batches in FORMS.items()}
+        others |= {name: segments(folder / (batches or "lines"), source.table) for name, batches in FORMS.items()}
         for name, files in others.items():
-            _compare(wanted, files, name)
+            compare(wanted, files, name)
 
 
-def _emptied(folder: Path) -> Path:
+def emptied(folder: Path) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     return folder
@@ -160,7 +160,7 @@ def _emptied(folder: Path) -> Path:
 
 def captured(source: Source, endpoint: dict[str, Any], folder: Path, batches: str = ARROW) -> Spent:
     """One capture into a new log, ``bench.log`` beside a capture file in the folder."""
-    _emptied(folder)
+    emptied(folder)
     connector = {
         "command": [sys.executable, "-m", source.connector],
         "config": endpoint,
@@ -187,21 +187,21 @@ def _files(folder: Path) -> list[Path]:
     return list(folder.glob("*.parquet")) or list(folder.glob("files/bench/bench/*.parquet"))
 
 
-def _segments(folder: Path, table: str) -> list[Path]:
+def segments(folder: Path, table: str) -> list[Path]:
     """Of the log beside the capture file in a folder."""
     log = folder / "bench.log"
     opened = ChangeLog(log)
     return [log / segment.path for segment in opened.segments(table.replace(".", "/"), 0, opened.end())]
 
 
-def _compare(wanted: pa.Table, files: list[Path], name: str) -> None:
-    """Ends with an error if a column differs."""
+def compare(wanted: pa.Table, files: list[Path], name: str, json: Collection[str] = ("attributes",)) -> None:
+    """Ends with an error if a column differs. Those that have JSON are named."""
     found = pa.concat_tables([pq.read_table(file) for file in files]).sort_by("id")
     for column in wanted.column_names:
         of_hand = wanted.column(column)
         here = found.column(column).cast(of_hand.type)
         # Some write JSON with other spaces, and its fields in another order.
-        if not here.equals(of_hand) and not (column == "attributes" and _same_json(here, of_hand)):
+        if not here.equals(of_hand) and not (column in json and _same_json(here, of_hand)):
             sys.exit(f"{name}: column {column} differs from what is got by hand")
 
 

@@ -1,6 +1,7 @@
 """The rows of the table ``bench`` into Parquet, as one writes it in a minute. Each is a process that is timed.
 
     python -m benchmarks.peers.by_hand copy PARQUET psql …
+    python -m benchmarks.peers.by_hand copy_as PARQUET SCHEMA psql …
     python -m benchmarks.peers.by_hand adbc PARQUET URI
     python -m benchmarks.peers.by_hand dlt FOLDER URL
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,22 +25,37 @@ COLUMNS = "id, customer, quantity, price::text AS price, created, updated, note,
 
 def copy(path: str, *command: str) -> None:
     """``COPY … TO STDOUT (FORMAT csv)`` by psql, or ``mariadb --quick --batch``, read by pyarrow.csv with a schema."""
-    from pyarrow import csv
-
     psql = command[0].endswith("psql")
-    types = {"id": pa.int64(), "customer": pa.int64(), "quantity": pa.int64(), "price": pa.decimal128(12, 2)}
+    types: dict[str, pa.DataType] = {
+        "id": pa.int64(),
+        "customer": pa.int64(),
+        "quantity": pa.int64(),
+        "price": pa.decimal128(12, 2),
+    }
     types |= {"created": pa.timestamp("us"), "updated": pa.timestamp("us", "UTC" if psql else None)}
     types |= {"note": pa.string(), "paid": pa.bool_() if psql else pa.int64(), "weight": pa.float64()}
     types |= {"attributes": pa.string()}
+    _copied(path, pa.schema(types), command)
+
+
+def copy_as(path: str, schema: str, *command: str) -> None:
+    """As ``copy``, of a table with other columns: a file has them, as Arrow writes a schema."""
+    _copied(path, pa.ipc.read_schema(pa.py_buffer(Path(schema).read_bytes())), command)
+
+
+def _copied(path: str, schema: pa.Schema, command: Sequence[str]) -> None:
+    from pyarrow import csv
+
+    psql = command[0].endswith("psql")
     parsers: list[Any] = [csv.ISO8601, "%Y-%m-%d %H:%M:%S+00"]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as server:
         assert server.stdout is not None
         reader = csv.open_csv(
             server.stdout,
-            csv.ReadOptions(column_names=list(types), block_size=4 << 20, use_threads=False),
+            csv.ReadOptions(column_names=schema.names, block_size=4 << 20, use_threads=False),
             csv.ParseOptions() if psql else csv.ParseOptions(delimiter="\t", quote_char=False),
             csv.ConvertOptions(
-                column_types=types,
+                column_types=schema,
                 true_values=["t"],
                 false_values=["f"],
                 timestamp_parsers=parsers,
@@ -92,7 +108,5 @@ def _sync(path: Path) -> None:
 
 if __name__ == "__main__":
     _, way, target, *source = sys.argv
-    if way == "copy":
-        copy(target, *source)
-    else:
-        {"adbc": adbc, "dlt": dlt}[way](target, *source)
+    ways: dict[str, Callable[..., None]] = {"copy": copy, "copy_as": copy_as, "adbc": adbc, "dlt": dlt}
+    ways[way](target, *source)
