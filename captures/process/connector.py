@@ -15,10 +15,10 @@ import orjson
 
 from tidemark.captures.engine.output import Output
 from tidemark.captures.engine.request_lines import RequestLines
-from tidemark.captures.readers.memory import bound_freed_memory
 from tidemark.protocol.environment import REMOVE, REQUEST, is_on
 from tidemark.protocol.errors import ConnectorError, TidemarkError
 from tidemark.protocol.extras import missing_extra
+from tidemark.protocol.freed_memory import bound_freed_memory
 from tidemark.protocol.logs import log_failure, log_to_stderr
 
 if TYPE_CHECKING:

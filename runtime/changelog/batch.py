@@ -269,6 +269,7 @@ class Batch:
             self._failed = True
             self._has_large = False
             self._wait_for_writes(0)
+            pa.default_memory_pool().release_unused()  # Arrow's allocator keeps what has the size of such a value.
 
     def _wait_for_writes(self, most: int) -> None:
         """Waits until no more blocks than that wait, or are being written."""

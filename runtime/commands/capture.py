@@ -18,6 +18,7 @@ import orjson
 import typer
 
 from tidemark.protocol.capture_file import CaptureFile, read_capture_file
+from tidemark.protocol.freed_memory import FEW_BYTES, bound_freed_memory
 from tidemark.runtime.commands.arguments import JsonOption
 from tidemark.runtime.many_captures.parent import end_with_parent
 from tidemark.runtime.preparation.known_tables import keep_known, taken_out
@@ -79,6 +80,7 @@ def capture(
         options = [*(["--until-caught-up"] if until_caught_up else []), *(["--take-over"] if take_over else [])]
         raise typer.Exit(CapturesOfFolder(file, options, again=not until_caught_up).run())
     end_with_parent()
+    bound_freed_memory(FEW_BYTES)
     # Before it is read: an edit in between must not go unnoticed.
     before = stamp(file)
     settings = read_capture_file(file)
