@@ -269,7 +269,7 @@ class Batch:
             self._failed = True
             self._has_large = False
             self._wait_for_writes(0)
-            pa.default_memory_pool().release_unused()  # Arrow's allocator keeps what has the size of such a value.
+            _release()
 
     def _wait_for_writes(self, most: int) -> None:
         """Waits until no more blocks than that wait, or are being written."""
@@ -373,3 +373,10 @@ def _write_block(segment: SegmentWriter, decoder: DocumentDecoder, parts: list[P
             return
         table = decoder.cast([part.batch for part in fitting])
     segment.write(table)
+    if segment.takes_large:
+        _release()
+
+
+def _release() -> None:
+    """Gives back what Arrow's allocator keeps of this thread: blocks as large as a value."""
+    pa.default_memory_pool().release_unused()
