@@ -146,9 +146,9 @@ def _of_report(report: dict[str, Any]) -> Iterator[Family]:
         names.BAD_VALUES,
         [((name, policy), count) for name, table in read.items() for policy, count in table["bad_values"].items()],
     )
-    error = report["error"]
-    unresolved = [((error["code"],), 1.0)] if error is not None and error["passed"] is None else []
-    yield gauge(names.UNRESOLVED, unresolved)
+    error, edit = report["error"], report["edit"]
+    codes = {error["code"]} if error is not None and error["passed"] is None else set()
+    yield gauge(names.UNRESOLVED, [((code,), 1.0) for code in codes | ({edit["code"]} if edit else set())])
 
 
 def _of_verified(found: dict[str, Verified]) -> Iterator[Family]:

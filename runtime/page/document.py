@@ -27,7 +27,7 @@ from tidemark.runtime.page.recent_errors import RecentErrors
 from tidemark.runtime.page.sections import consumers_json, errors_json, needs_json, notes, rereads_json, spark_json
 from tidemark.runtime.page.table_rows import TableRow, table_rows, tables_json
 from tidemark.runtime.progress.liveness import Liveness, liveness
-from tidemark.runtime.status.report import of_status
+from tidemark.runtime.status.report import of_status, refused_edit
 from tidemark.runtime.status.retained import retained_now
 
 FRESH_SECONDS = 0.8
@@ -99,7 +99,7 @@ class Document(ABC):
         report = {
             "capture": self._capture,
             "file": self._file,
-            "file_error": facts.mistake,
+            "file_error": facts.mistake or refused_edit(said, life),
             **of_status(said, life, retained_now(said, life)),
             **facts.of_log,
         }

@@ -19,6 +19,7 @@ class Health:
         self._away_since: datetime | None = None
         self._status_at: datetime | None = None
         self._error: dict[str, Any] | None = None
+        self._edit: dict[str, str] | None = None
         self._of_tables: set[str] = set()
         self._unwritable = False
         self._found: dict[str, Any] | None = None
@@ -65,6 +66,10 @@ class Health:
             "passed": None,
         }
 
+    def edited(self, code: str, message: str, remedy: str) -> None:
+        """The capture file was edited, and is not in use for this reason; it is in use if ``message`` is empty."""
+        self._edit = {"code": code, "message": message, "remedy": remedy} if message else None
+
     def committed(self) -> None:
         """A commit is durable: errors that prevented it are resolved."""
         if self._error is not None and self._error["code"] not in self._of_tables:
@@ -102,6 +107,7 @@ class Health:
             "status_time": _text(self._status_at),
             "source_away_since": _text(self._away_since),
             "error": self._error,
+            "edit": self._edit,
         }
 
 

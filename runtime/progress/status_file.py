@@ -116,7 +116,11 @@ class StatusFile(Passing):
 
     def notice(self, level: str, message: str, **fields: Any) -> None:
         super().notice(level, message, **fields)
-        if code := fields.get("code"):
+        if "unused" in fields:
+            with self._lock:
+                self._health.edited(str(fields.get("code", "")), fields["unused"], str(fields.get("remedy", "")))
+                self._write(now=False)
+        elif code := fields.get("code"):
             with self._lock:
                 for sequence in fields.get("unsent", ()):
                     _keep(self._unsent, sequence, message)

@@ -113,7 +113,7 @@ def report_of(place: Place, now: datetime) -> tuple[dict[str, Any], Liveness]:
     report = {
         "capture": log.header.capture,
         "file": None if place.path.is_dir() else str(place.path),
-        "file_error": place.mistake_as_json,
+        "file_error": place.mistake_as_json or refused_edit(said, life),
         "log": log.store.place,
         "log_id": log.header.log_id,
         **of_status(said, life, retained),
@@ -122,6 +122,12 @@ def report_of(place: Place, now: datetime) -> tuple[dict[str, Any], Liveness]:
     report["needs"] = lacking = [need.text for need in needs(report, life)]
     report["exit_status"] = exit_status(life, lacking, retained.failures)
     return report, life
+
+
+def refused_edit(said: JsonObject, life: Liveness) -> dict[str, str] | None:
+    """Why a running capture does not use its file as that was edited; None if it does."""
+    found: dict[str, str] | None = said.get("edit") if life.running else None
+    return found
 
 
 def of_status(said: JsonObject, life: Liveness, retained: Retained) -> dict[str, Any]:

@@ -33,7 +33,7 @@ def needs(report: dict[str, Any], life: Liveness) -> list[Need]:
     """Why somebody is needed; empty if nobody is."""
     error, lacking = report["error"], []
     if (mistake := report["file_error"]) is not None:
-        lacking.append(_of_error("the capture file has a mistake", mistake))
+        lacking.append(_of_error("the capture file as it is cannot be used", mistake))
     if life.state == "failed" and error is not None:
         lacking.append(_of_error(f"the capture failed: {error['code']}", error))
     elif error is not None and error["passed"] is None:

@@ -115,6 +115,8 @@ class CaptureFileWatch:
         try:
             file = read_capture_file(self._path)
             if file == self._file:
+                if self._told is not None:
+                    self._accept(f"{self._path} is as before it was edited")
                 return
             if (file.capture, file.log_place, file.store) != (
                 self._file.capture,
@@ -129,11 +131,15 @@ class CaptureFileWatch:
         except TidemarkError as error:
             self._refuse(error)
             return
-        self._display.notice("info", f"{self._path} was edited; the capture now uses the new version")
+        self._accept(f"{self._path} was edited; the capture now uses the new version")
         with self._lock:
             if self._edition is None:
                 os.write(self._write, b"\0")
             self._file, self._edition = file, Edition(file, prepared)
+
+    def _accept(self, told: str) -> None:
+        self._told = None
+        self._display.notice("info", told, unused="")
 
     def _tell_later(self, what: str) -> None:
         told = f"{self._path}: a change of {what} takes effect when tidemark capture is started again"
@@ -151,6 +157,7 @@ class CaptureFileWatch:
                 f"{error.message}",
                 code=error.code,
                 remedy=error.remedy,
+                unused=error.message,
             )
 
 

@@ -100,6 +100,15 @@ def test_a_mistake_in_the_file_of_a_capture_that_runs(database: PostgresDatabase
             assert told.exit_status == (1, 1) and f"file not in use: {code}" in told.text
         capture.file.write_text(good)
         wait_until(lambda: status(capture).exit_status == (0, 0), 60, "all is well")
+        # The connector, which finds this one, says soon after that all is well with what it captures.
+        capture.file.write_text(good.replace('"public.*"', '"public.*", "public.nothing"'))
+        wait_until(lambda: report(capture)["file_error"], 60, "it is told")
+        heard = report(capture)["progress"]["status_time"]
+        wait_until(lambda: report(capture)["progress"]["status_time"] > heard, 60, "the connector says that it is well")
+        told = status(capture)
+        assert told.exit_status == (1, 1) and "TM-CFG-004: tables: there is no table public.nothing" in told.text
+        capture.file.write_text(good)
+        wait_until(lambda: status(capture).exit_status == (0, 0), 60, "all is well")
     capture.file.write_text("capture: [")
     assert status(capture).exit_status == (3, 3)
     (tmp_path / ".capture.yaml.log").unlink()
