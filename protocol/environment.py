@@ -27,7 +27,7 @@ CHECK = "TIDEMARK_CHECK"
 
 RETAINED = "TIDEMARK_RETAINED"
 """``validate`` only tells, by a status line, what log the source retains for the capture, and by lines of the level
-error, why the capture could not resume."""
+error, why the capture could not resume. ``running``: its process exists, and may read the log."""
 
 REMOVE = "TIDEMARK_REMOVE"
 """``validate`` only tells what the capture made at the source, and ``apply`` removes it: see

@@ -14,7 +14,7 @@ from tidemark.captures.server.endpoint_config import Endpoint
 from tidemark.captures.server.unmet import Unmet
 from tidemark.captures.tables.bad_values import quarantine_failures
 from tidemark.captures.tables.table_config import TableConfig
-from tidemark.protocol.environment import CHECK
+from tidemark.protocol.environment import CHECK, RETAINED
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.logs import STATUS, log_left_out
 from tidemark.protocol.messages import Binding, DiscoveredBinding, JsonObject
@@ -103,13 +103,13 @@ class TableDatabase(ABC, Generic[E, R, S]):
         logger.warning("%s", wrong.message, extra={"code": wrong.code, "remedy": wrong.remedy})
 
     def tell_retained(self, config: JsonObject) -> None:
-        """Logs what the server retains for a capture that does not run, and why the capture could not resume."""
+        """Logs what the server retains for a capture that does not answer, and why it could not resume."""
         from tidemark.protocol.log_lines import Progress
 
         endpoint = self.endpoint(config)
         with self.session(endpoint, "asking what is retained for the capture") as session:
             retained = self.retained(session, endpoint)
-            failures = list(self.standing(session, endpoint, running=False))
+            failures = list(self.standing(session, endpoint, running=os.environ.get(RETAINED) == "running"))
         size, limit, by = retained.size, retained.limit, retained.by or None
         told = Progress(retained_bytes=size, retained_limit=limit, retained_by=by).model_dump(exclude_unset=True)
         logger.info("the capture does not run", extra={"eventType": STATUS, **told})

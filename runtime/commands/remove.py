@@ -116,7 +116,7 @@ def _of_log(file: CaptureFile) -> tuple[str, JsonObject]:
             raise
         return "", {}
     life = liveness(read_status(StateFolder.of_file(file.path), file.log_store()))
-    if life.running:
+    if life.exists:
         raise ChangeLogError("TM-LOG-006", f"the capture is running (process {life.pid})")
     return log.header.log_id, log.summary().state
 

@@ -64,7 +64,7 @@ class SourceLook:
         return selection
 
     def _preparation(self) -> Preparation:
-        running = self._found is not None and self._found.life.running
+        running = self._found is not None and self._found.life.exists
         return Preparation(
             self._file,
             self._collect,

@@ -40,6 +40,11 @@ class Liveness:
     pid: int = 0
     halted: bool = False
 
+    @property
+    def exists(self) -> bool:
+        """Whether it has a process, which may go on at any time though it does not answer; its connector may, too."""
+        return self.running or self.state == "not answering"
+
     def in_words(self, now: datetime) -> str:
         """The state for people."""
         ago = duration((now - self.since).total_seconds()) if self.since else "an unknown time"

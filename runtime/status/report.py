@@ -109,7 +109,7 @@ def report_of(place: Place, now: datetime) -> tuple[dict[str, Any], Liveness]:
     said: JsonObject = read_status(place.folder, log.store) or {}
     life = liveness(said or None, now)
     asks = place.file is not None and not life.running
-    retained = ask_source(place.file, log, said, now) if asks and place.file else retained_now(said, life)
+    retained = ask_source(place.file, log, said, life, now) if asks and place.file else retained_now(said, life)
     report = {
         "capture": log.header.capture,
         "file": None if place.path.is_dir() else str(place.path),

@@ -52,8 +52,8 @@ def retained_now(said: JsonObject, life: Liveness) -> Retained:
     return Retained(progress.retained_bytes, progress.retained_limit, seconds_left, progress.retained_by or "")
 
 
-def ask_source(file: CaptureFile, log: ChangeLog, said: JsonObject, now: datetime) -> Retained:
-    """What the source says of it, for a capture that does not run.
+def ask_source(file: CaptureFile, log: ChangeLog, said: JsonObject, life: Liveness, now: datetime) -> Retained:
+    """What the source says of it, for a capture that does not run, or does not answer.
 
     The rate is that since the capture said it last.
 
@@ -69,7 +69,7 @@ def ask_source(file: CaptureFile, log: ChangeLog, said: JsonObject, now: datetim
         Preparation(
             file.model_copy(update={"connector": entry}),
             lines.append,
-            variables={RETAINED: "1", "LOG_LEVEL": "info"},
+            variables={RETAINED: "running" if life.exists else "1", "LOG_LEVEL": "info"},
             log_id=log.header.log_id,
             state=state,
         ).validate([])

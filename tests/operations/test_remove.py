@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 from psycopg import sql
 
 from tests.end_to_end.capture import Capture, Ended
-from tests.operations.status import is_caught_up
+from tests.operations.status import is_caught_up, status
 from tests.operations.test_lag import slot_of
 from tests.workload.tables import create_tables
 from tidemark.captures.mysql.chunks.fence import create_watermark_table
@@ -76,10 +77,19 @@ def test_a_slot_and_its_publication(database: Database, tmp_path: Path) -> None:
 def test_a_capture_that_runs(database: Database, tmp_path: Path) -> None:
     create_tables(database, 20)
     capture = Capture(tmp_path, database, slot_of(database), tables=["public.accounts"])
-    with capture.start():
+    with capture.start() as running:
         wait_until(lambda: is_caught_up(capture), 60, "it is caught up")
         here = capture.run("remove", "--yes")
         assert here.status == 1 and "TM-LOG-006" in here.said
+        os.kill(running.pid, signal.SIGSTOP)
+        try:
+            halted = capture.run("remove", "--yes")
+            assert halted.status == 1 and "TM-LOG-006" in halted.said
+            told = status(capture)
+            assert told.report["state"] == "not answering" and told.report["retained"]["bytes"] is not None
+            assert told.report["needs"] == ["not answering"], "its own stream keeps nobody from the slot"
+        finally:
+            os.kill(running.pid, signal.SIGCONT)
         capture.write()
         capture.file.write_text(capture.file.read_text().replace(str(capture.log), str(tmp_path / "other.log")))
         # The log of a capture on another machine is not seen from here: the server knows who reads the slot.
