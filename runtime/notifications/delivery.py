@@ -71,6 +71,13 @@ class CommandReceiver(Receiver):
             raise NotTaken(f"it ended with {ended.returncode}")
 
 
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """A redirection is an answer: to follow it would ask another address, with the headers and without the body."""
+
+    def redirect_request(self, *_: object) -> None:
+        return None
+
+
 class UrlReceiver(Receiver):
     """A web server to which it is posted, and that answers with 2xx."""
 
@@ -81,7 +88,7 @@ class UrlReceiver(Receiver):
     def take(self, payload: bytes) -> None:
         request = urllib.request.Request(self._url, payload, self._headers, method="POST")
         try:
-            with urllib.request.urlopen(request, timeout=REQUEST_SECONDS):
+            with urllib.request.build_opener(_NoRedirects).open(request, timeout=REQUEST_SECONDS):
                 return
         except urllib.error.HTTPError as error:
             with error:

@@ -107,6 +107,10 @@ def _receiver(entry: ReceiverEntry, folder: Path, place: str) -> Receiver:
         return CommandReceiver(entry.command, folder)
     found, _ = resolve({"url": entry.url, "headers": entry.headers}, folder, place)
     url, headers = str(found["url"]), {name: str(value) for name, value in found["headers"].items()}
-    if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
+    try:
+        well = urlsplit(url).scheme in ("http", "https") and bool(urlsplit(url).hostname)
+    except ValueError:  # Half an IPv6 address.
+        well = False
+    if not well:
         raise UsageError("TM-CFG-012", f"{place}.url is no http:// or https:// address")
     return UrlReceiver(url, headers)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.end_to_end.capture import Capture
 from tests.operations.test_lag import slot_of
 from tests.runtime.notifications.receiving import receiving
@@ -40,7 +42,8 @@ def test_a_backfill_a_table_that_is_dropped_and_the_end(database: Database, tmp_
         assert pager.bodies[0]["code"] == "TM-PG-015" and pager.bodies[0]["remedy"]
 
 
-def test_a_url_that_is_none(database: Database, tmp_path: Path) -> None:
-    capture = Capture(tmp_path, database, entries={"notify": {"to": [{"url": "ftp://secret.example/key"}]}})
+@pytest.mark.parametrize("url", ["ftp://secret.example/key", "http://[secret"])
+def test_a_url_that_is_none(database: Database, tmp_path: Path, url: str) -> None:
+    capture = Capture(tmp_path, database, entries={"notify": {"to": [{"url": url}]}})
     told = capture.run("capture")
     assert told.status == 2 and "TM-CFG-012" in told.said and "secret" not in told.said

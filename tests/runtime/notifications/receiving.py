@@ -43,7 +43,16 @@ def receiving() -> Iterator[Posted]:
             posted.headers.append(dict(self.headers))
             if status == 204:
                 posted.bodies.append(body)
+            self._answer(status)
+
+        def do_GET(self) -> None:
+            """Where a redirection leads."""
+            self._answer(204)
+
+        def _answer(self, status: int) -> None:
             self.send_response(status)
+            if status == 302:
+                self.send_header("Location", posted.url)
             self.send_header("Content-Length", "0")
             self.end_headers()
 

@@ -47,14 +47,15 @@ def test_what_is_not_taken_is_tried_again_in_its_order(posted: Posted) -> None:
     assert (posted.events, given_up) == ([0, 1, 2], [])
 
 
-def test_what_is_refused_is_given_up_and_the_next_comes(posted: Posted) -> None:
-    posted.answers = [404]
+@pytest.mark.parametrize("answer", [404, 302])
+def test_what_is_refused_is_given_up_and_the_next_comes(posted: Posted, answer: int) -> None:
+    posted.answers = [answer]
     given_up: list[str] = []
     delivery = Delivery(UrlReceiver(posted.url, {}), given_up.append)
     delivery.put(b'{"event":"first"}')
     delivery.put(ONE)
     delivery.close()
-    assert (posted.events, given_up) == (["backfill_done"], ["it answered 404"])
+    assert (posted.events, given_up) == (["backfill_done"], [f"it answered {answer}"])
 
 
 def test_nobody_listens(posted: Posted) -> None:
