@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shlex
@@ -30,6 +31,10 @@ INHERITED = frozenset(
     }
 )
 """The runtime's variables that a connector gets: paths, locale and time zone."""
+
+
+SCARCE = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
+"""Why no program can be started just now, whichever it is: too little memory, too many processes or files."""
 
 
 class ProcessConnector:
@@ -72,7 +77,8 @@ class ProcessConnector:
                 start_new_session=True,
             )
         except OSError as error:
-            raise ConnectorError("TM-RUN-001", f"{self.name} cannot be started: {error.strerror}") from None
+            code = "TM-RUN-002" if error.errno in SCARCE else "TM-RUN-001"
+            raise ConnectorError(code, f"{self.name} cannot be started: {error.strerror}") from None
         return _RunningProcess(process)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import orjson
 
 from tidemark.runtime.many_captures.parent import VARIABLE
+from tidemark.runtime.progress.failures import FAILED_FOR_NOW
 from tidemark.runtime.steering.capture_file_watch import stamp
 
 FIRST_PAUSE_SECONDS = 1.0
@@ -61,7 +62,11 @@ class OneCapture(threading.Thread):
         failures = 0
         while not self._over.is_set():
             begun, edited = time.monotonic(), stamp(self._file)
-            self._run_once()
+            try:
+                self._run_once()
+            except OSError as error:  # Too little memory, too many processes or files: the next one may begin.
+                self.status = FAILED_FOR_NOW
+                self._say(f"the capture cannot be started: {error.strerror}")
             if self._over.is_set() or not self._again:
                 return
             failures = 0 if time.monotonic() - begun >= LASTED_SECONDS else failures + 1

@@ -80,9 +80,13 @@ class Schedule(threading.Thread):
         with self._lock:
             if self._over.is_set():
                 return
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-            )
+            try:
+                self._process = subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+                )
+            except OSError as error:  # Too little memory, too many processes or files: the next one may begin.
+                self._note_failure(record, f"tidemark verify cannot be started: {error.strerror}")
+                return
         said, complaint = self._process.communicate()
         if self._over.is_set():
             return
@@ -90,8 +94,7 @@ class Schedule(threading.Thread):
         if not said or status not in (0, 1, 3):
             why = _reason(complaint) or f"tidemark verify ended with {status}"
             # A table that is lacking may not be captured any more.
-            self._remember(record.after_failure(now, self._every, why, forget=not all_tables and status == 2))
-            logger.warning("no table could be verified; that is tried again: %s", why)
+            self._note_failure(record, why, forget=not all_tables and status == 2)
             return
         found = json.loads(said)
         self._tell_differences(found)
@@ -99,6 +102,10 @@ class Schedule(threading.Thread):
         self._remember(record.after(now, self._every, lacking, all_tables=all_tables))
         for name, one in lacking.items():
             logger.warning("%s could not be verified; that is tried again: %s", name, one.why)
+
+    def _note_failure(self, record: VerificationRecord, why: str, *, forget: bool = False) -> None:
+        self._remember(record.after_failure(datetime.now(UTC), self._every, why, forget=forget))
+        logger.warning("no table could be verified; that is tried again: %s", why)
 
     def _tell_differences(self, found: dict[str, Any]) -> None:
         for name, one in found["tables"].items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from tests.runtime.capture_folder import CaptureFolder, error_line, is_running
 from tests.runtime.scripted_sessions import table
+from tidemark.protocol.error_codes import Policy
 from tidemark.protocol.errors import ConnectorError
 from tidemark.protocol.log_lines import LogLine
 from tidemark.protocol.messages import CaptureSpec
@@ -121,6 +123,18 @@ def test_a_program_that_cannot_be_started(tmp_path: Path, command: list[str]) ->
         ProcessConnector(command, tmp_path).start({})
     assert caught.value.code == "TM-RUN-001"
     assert command[0] in caught.value.message
+
+
+def test_a_machine_that_can_start_nothing_just_now(tmp_path: Path) -> None:
+    """It would otherwise end a capture that has run for long: a person has nothing to correct in its file."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, before[1]))
+    try:
+        with pytest.raises(ConnectorError) as caught:
+            ProcessConnector(["true"], tmp_path).start({})
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert caught.value.entry.policy is Policy.RETRY and "Too many open files" in caught.value.message
 
 
 def test_a_program_that_is_no_program(tmp_path: Path) -> None:

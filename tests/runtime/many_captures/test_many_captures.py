@@ -120,19 +120,28 @@ def test_a_folder_without_a_capture_file(tmp_path: Path) -> None:
     assert done.returncode == 2 and "TM-CFG-013" in done.stderr
 
 
-def test_pauses_grow_until_a_capture_has_lasted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("program", "told"),
+    [
+        (sys.executable, "the capture has ended with status 3; it is started again in 0 s"),
+        ("/no/such/program", "the capture cannot be started: No such file or directory"),
+    ],
+)
+def test_a_capture_is_started_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, told: str
+) -> None:
     monkeypatch.setattr(one_capture, "FIRST_PAUSE_SECONDS", 0.01)
     monkeypatch.setattr(one_capture, "LOOK_SECONDS", 0.001)
     alive, own = os.pipe()
     said: list[str] = []
     (file := tmp_path / "capture.yaml").write_text("x")
     capture = OneCapture(file, [], alive, lambda line: said.append(str(line["message"])), again=True)
-    capture._command = [sys.executable, "-c", "raise SystemExit(3)"]
+    capture._command = [program, "-c", "raise SystemExit(3)"]
     capture.start()
     wait_until(lambda: len(said) > 3, SECONDS, "it is started again and again")
     capture.interrupt()
     capture.join(SECONDS)
     assert not capture.is_alive()
-    assert said[0] == "the capture has ended with status 3; it is started again in 0 s"
+    assert said[0] == told
     os.close(own)
     os.close(alive)
