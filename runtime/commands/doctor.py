@@ -74,8 +74,11 @@ def _look(settings: CaptureFile, path: Path, findings: Findings) -> None:
     if found is not None:
         findings.part = "capture"
         now = datetime.now(UTC)
-        report, life = report_of(place_of(path), now)
-        look_at_capture(report, life, now, findings)
+        try:
+            report, life = report_of(place_of(path), now)
+            look_at_capture(report, life, now, findings)
+        except TidemarkError as error:
+            findings.bad(error)
     findings.part = "source"
     selection = SourceLook(settings, found, findings).look()
     if selection is not None and found is not None:

@@ -109,6 +109,11 @@ def test_of_one_that_was_killed_with_a_table_set_aside(engine: Engine, tmp_path:
     found = wrong(findings(capture, 1))
     assert "was killed" in found["TM-RUN-024"]["message"]
     assert all(one["remedy"] for one in found.values() if one["code"])
+    # What the capture says of itself cannot be told with this: the source is looked at all the same.
+    (waiting := capture.file.with_name(".capture.yaml.tidemark") / "control").mkdir(exist_ok=True)
+    (waiting / f"{9:020d}.json").touch()
+    everything = findings(capture, 1)
+    assert "TM-LOG-002" in wrong(everything) and "source" in {one["part"] for one in everything}
 
 
 def test_of_one_whose_log_is_gone(database: Database, tmp_path: Path) -> None:
