@@ -98,8 +98,9 @@ class MetricsServer:
         handler = type("Handler", (_Handler,), {"routes": served, "names": names})
         try:
             self._server = _server(entry)(entry.address, handler)
-        except OSError as error:
-            raise UsageError("TM-CFG-010", f"cannot listen at {entry.listen}: {error.strerror or error}") from None
+        except (OSError, UnicodeError) as error:  # A text that no host can have as its name is not even looked up.
+            reason = getattr(error, "strerror", None) or error
+            raise UsageError("TM-CFG-010", f"cannot listen at {entry.listen}: {reason}") from None
         self.port: int = self._server.server_address[1]
         self._thread = threading.Thread(target=self._server.serve_forever, args=[0.1], name="metrics", daemon=True)
 

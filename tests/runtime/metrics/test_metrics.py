@@ -204,6 +204,8 @@ def test_an_address_that_is_taken(metrics: CaptureMetrics, status: StatusFile) -
         entry = MetricsEntry(listen=f"127.0.0.1:{server.port}")
         with pytest.raises(UsageError, match=f"TM-CFG-010: cannot listen at 127.0.0.1:{server.port}: Address already"):
             MetricsServer(entry, metrics, list)
+    with pytest.raises(UsageError, match=r"TM-CFG-010: cannot listen at a\.\.b:1: "):
+        MetricsServer(MetricsEntry(listen="a..b:1"), metrics, list)
 
 
 @pytest.mark.parametrize(
