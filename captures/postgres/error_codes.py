@@ -190,8 +190,9 @@ CODES = (
     manual(
         "TM-PG-041",
         "The replication slot existed before the capture began",
-        "If the capture has run before, its change log is missing: restore it. To start over, drop the slot with the "
-        "statement in the error. If the slot was created for this capture, set create: false.",
+        "If another capture reads the slot, configure another one. If the capture has run before, its change log is "
+        "missing: restore it. To start over, drop the slot with the statement in the error. If the slot was created for "
+        "this capture, set create: false.",
     ),
     manual(
         "TM-PG-043",

@@ -109,9 +109,10 @@ def _of_before(config: EndpointConfig, owner: Owner, reason: str) -> SourceError
         f"replication slot {config.slot} already exists, and change log {owner.log} of capture {owner.capture!r} did "
         f"not begin with it: {reason}",
         remedy=(
-            "If the capture has run before, restore its change log, or point `log` at it. To start over, drop "
-            f"the slot: {drop_slot(config).as_string(None)}; If the slot was created by hand for this capture, "
-            "set `create: false`."
+            "If another capture reads the slot, configure another `slot`. If the capture has run before, restore its "
+            "change log, or point `log` at it. To start over, drop the slot: "
+            f"{drop_slot(config).as_string(None)}; If the slot was created by hand for this capture, set "
+            "`create: false`."
         ),
     )
 
