@@ -100,8 +100,6 @@ class Repairs:
 
 
 def _why_not(backfill: TableBackfill) -> str:
-    if backfill.paused:
-        return "it is paused"
     if backfill.failed is not None:
         return f"it could not be read: {backfill.failed.message}"
     return why_not(backfill)

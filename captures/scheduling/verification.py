@@ -29,7 +29,7 @@ class Verification:
         rows: The rows that they brought.
         whole: All rows have been read.
         failure: Why no more can be read; empty as long as that goes well.
-        waits_for: What has to end before it begins, for people; empty if nothing has. Not in the state.
+        waits_for: What has to end before it begins or goes on, for people; empty if nothing has. Not in the state.
     """
 
     run: int

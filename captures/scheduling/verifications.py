@@ -59,6 +59,7 @@ class Verifications:
             if verification.begun:
                 under_way = backfill.ranges.compares and not backfill.left_out
                 if under_way and not verification.failure:
+                    verification.waits_for = "tidemark resume, since it is paused" if backfill.paused else ""
                     continue
                 why = verification.failure or ("" if verification.whole else INTERRUPTED)
             self._end(backfill, verification, why, write)
@@ -128,6 +129,8 @@ def why_not(backfill: TableBackfill) -> str:
         return "it has no key by which its rows could be compared"
     if not backfill.table.scan.reads:
         return "it is captured only from its log (scan: none)"
+    if backfill.paused:
+        return "it is paused: see tidemark resume"
     # Rows that the log gave in part may still be read by their keys: that is soon over.
     if not backfill.ranges.scanned or (backfill.failed is not None and not backfill.done):
         return "its backfill is not done"

@@ -311,6 +311,9 @@ def test_what_cannot_be_compared_is_said(database: Database, tmp_path: Path) -> 
                 "public.partly": 0,
             }
             assert "verified 2 tables" in capture.run("status").said
+            capture.run("pause", "--table", "public.keyed")
+            paused = capture.run("verify", "--table", "public.keyed")
+            assert paused.status == 3 and "public.keyed: not compared: it is paused" in paused.said
 
 
 def test_a_schema_may_have_a_dot_in_its_name(database: Database, tmp_path: Path) -> None:
