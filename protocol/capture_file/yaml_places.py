@@ -37,8 +37,12 @@ class Document:
         """Reads a file.
 
         Raises:
-            UsageError: ``TM-CFG-001`` no such file, or not YAML.
+            UsageError: ``TM-CFG-001`` no such file, not YAML, or a path that is not UTF-8.
         """
+        try:
+            str(path.absolute()).encode()  # It goes into JSON: the status, and the record of the log.
+        except UnicodeEncodeError:
+            raise UsageError("TM-CFG-001", f"the path {str(path.absolute())!a} is not UTF-8") from None
         try:
             text = path.read_text("utf-8")
         except OSError as error:

@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 
+from tidemark.protocol.text.visible import visible
 from tidemark.runtime.many_captures.parent import VARIABLE
 from tidemark.runtime.progress.failures import FAILED_FOR_NOW
 from tidemark.runtime.steering.capture_file_watch import stamp
@@ -114,10 +115,10 @@ class OneCapture(threading.Thread):
             said = None
         if not isinstance(said, dict):
             said = {"level": "warning", "message": line.decode("utf-8", "replace").rstrip()}
-        return {"file": self._file.name, **said}
+        return {"file": visible(self._file.name), **said}
 
     def _say(self, message: str) -> None:
-        self._tell({"file": self._file.name, "level": "warning", "message": message})
+        self._tell({"file": visible(self._file.name), "level": "warning", "message": message})
 
     def _wait(self, seconds: float, edited: object) -> None:
         deadline = time.monotonic() + seconds

@@ -145,4 +145,4 @@ def user_folder() -> Path:
 
 def digest_of(path: Path) -> str:
     """A short text that is another one for every other path."""
-    return hashlib.sha256(str(path).encode()).hexdigest()[:16]
+    return hashlib.sha256(os.fsencode(path)).hexdigest()[:16]

@@ -76,6 +76,7 @@ def runs(capture: CaptureFolder) -> bool:
 def test_one_that_fails_does_not_touch_the_others(folder: Folder) -> None:
     good, bad = folder.add("good", STAYS), folder.add("bad", FAILS, STAYS)
     (folder.path / "broken.yaml").write_text("capture: [")
+    (folder.path / os.fsdecode(b"w\xff.yaml")).write_text("capture: w")
     with folder.running() as process:
         wait_until(lambda: runs(good), SECONDS, "one runs")
         wait_until(lambda: any("is started again" in line["message"] for line in folder.lines("bad")), SECONDS, "told")
@@ -84,6 +85,8 @@ def test_one_that_fails_does_not_touch_the_others(folder: Folder) -> None:
         status = run_to_its_end([*TIDEMARK, "status", str(folder.path)])
         assert status.returncode == 1
         assert "capture  good" in status.stdout and "TM-CFG-001" in status.stderr
+        assert "w\\udcff.yaml' is not UTF-8" in status.stderr
+        wait_until(lambda: any("in 300 s" in line["message"] for line in folder.lines("w\\udcff")), SECONDS, "told")
         # An edit says that a person has acted.
         os.utime(bad.file)
         wait_until(lambda: runs(bad), SECONDS, "it is started again")
