@@ -77,8 +77,11 @@ class ProcessConnector:
                 start_new_session=True,
             )
         except OSError as error:
-            code = "TM-RUN-002" if error.errno in SCARCE else "TM-RUN-001"
-            raise ConnectorError(code, f"{self.name} cannot be started: {error.strerror}") from None
+            what = f"{self.name} cannot be started: {error.strerror}"
+            if error.errno in SCARCE:
+                more = "Free memory, or let this user have more processes and open files: 'ulimit -a' shows the limits."
+                raise ConnectorError("TM-RUN-002", what, remedy=more) from None
+            raise ConnectorError("TM-RUN-001", what) from None
         return _RunningProcess(process)
 
 
