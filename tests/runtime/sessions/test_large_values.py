@@ -55,7 +55,7 @@ with LogWriter.open(Path(sys.argv[1]), "shop") as log:
 
 
 def test_a_large_value_is_held_a_few_times(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", WRITING, tmp_path / "log", str(VALUE_BYTES)]
+    command = [sys.executable, "-c", WRITING, str(tmp_path / "log"), str(VALUE_BYTES)]
     ended = subprocess.run(command, capture_output=True, text=True, check=True, env={})
     rows, held = map(int, ended.stdout.split())
     assert rows == 3
