@@ -26,6 +26,7 @@ def has_lost_none(session: psycopg.Connection, store: Store, since: str, truncat
     An ALTER TABLE that rewrites a table, such as SET LOGGED, writes every row in its own transaction. VACUUM FULL,
     CLUSTER and SET TABLESPACE keep the transaction of each row. So a row from before ``since``, among the first ones,
     proves that there was no such ALTER TABLE and no TRUNCATE since then. So does a file that the last TRUNCATE made.
+    The rows that its transaction wrote came later, unless they were written to another file that took its place.
 
     The result is False if the user may not read the table.
 
@@ -36,13 +37,15 @@ def has_lost_none(session: psycopg.Connection, store: Store, since: str, truncat
         psycopg.Error: The server refuses.
     """
     query = sql.SQL(
-        "SELECT EXISTS (SELECT FROM pg_catalog.pg_class WHERE oid = {} AND xmin = {}::text::xid) OR EXISTS "
-        "(SELECT FROM (SELECT xmin FROM ONLY {} LIMIT {}) r WHERE age(r.xmin) > age({}::text::xid))"
+        "WITH r AS (SELECT xmin, cmin FROM ONLY {} LIMIT {}) SELECT EXISTS (SELECT FROM pg_catalog.pg_class c"
+        " WHERE c.oid = {} AND c.xmin = {}::text::xid AND NOT EXISTS (SELECT FROM r"
+        " WHERE r.xmin = c.xmin AND r.cmin::text::bigint <= c.cmin::text::bigint))"
+        " OR EXISTS (SELECT FROM r WHERE age(r.xmin) > age({}::text::xid))"
     ).format(
-        sql.Literal(store.oid),
-        sql.Literal(truncated or None),
         sql.Identifier(store.schema, store.name),
         sql.Literal(ROWS),
+        sql.Literal(store.oid),
+        sql.Literal(truncated or None),
         sql.Literal(str(int(since) % (1 << 32))),
     )
     return _asked(session, store, query, refused=False)
@@ -59,7 +62,8 @@ def had_rows_before_it_joined(session: psycopg.Connection, store: Store, root: i
 
     The log has such rows as another table's, or not at all. Rows of the attaching transaction itself are older if an
     earlier command wrote them. An ALTER TABLE that rewrites rows, such as SET LOGGED, hides their age: after it, every
-    row counts as older.
+    row counts as older. So does the last row that is looked at, in a table that an earlier transaction made: VACUUM may
+    have given the place of older rows to newer ones.
 
     The result is True if the user may not read the table.
 
@@ -67,12 +71,14 @@ def had_rows_before_it_joined(session: psycopg.Connection, store: Store, root: i
         root: The number of the table that it is a partition of.
     """
     query = sql.SQL(
-        "SELECT EXISTS (SELECT FROM (SELECT xmin, cmin FROM ONLY {} LIMIT {}) r"
+        "SELECT EXISTS (SELECT FROM (SELECT xmin, cmin, row_number() OVER () AS number FROM ONLY {} LIMIT {}) r"
         " JOIN pg_catalog.pg_inherits i ON i.inhrelid IN (SELECT relid FROM pg_catalog.pg_partition_ancestors({}))"
         " WHERE i.inhrelid <> {} AND ({} OR age(r.xmin) > age(i.xmin)"
-        " OR r.xmin = i.xmin AND r.cmin::text::bigint < i.cmin::text::bigint))"
+        " OR r.xmin = i.xmin AND r.cmin::text::bigint < i.cmin::text::bigint OR r.number = {} AND age(i.xmin) <"
+        " (SELECT age(a.xmin) FROM pg_catalog.pg_attribute a WHERE a.attrelid = {} AND a.attnum = -1)))"
     ).format(
-        sql.Identifier(store.schema, store.name), *map(sql.Literal, (ROWS, store.oid, root, store.file != store.oid))
+        sql.Identifier(store.schema, store.name),
+        *map(sql.Literal, (ROWS, store.oid, root, store.file != store.oid, ROWS, store.oid)),
     )
     return _asked(session, store, query, refused=True)
 

@@ -170,3 +170,21 @@ def test_rows_that_were_moved_while_their_lock_was_awaited(database: Database, m
             altering.commit()
         assert answer.result(SECONDS) is None
         assert rewrites.holds_rows(t.session, store) is None
+
+
+@pytest.mark.parametrize(("at_once", "had"), [(False, True), (True, False)])
+def test_rows_that_are_older_than_a_partition_among_many(
+    database: Database, monkeypatch: pytest.MonkeyPatch, at_once: bool, had: bool
+) -> None:
+    """VACUUM gives the places of old rows to new ones; what was attached when it was made has no old ones."""
+    monkeypatch.setattr(rewrites, "ROWS", 2)
+    make = "CREATE TABLE p (id int PRIMARY KEY)", "ALTER TABLE t ATTACH PARTITION p FOR VALUES FROM (0) TO (10)"
+    prepare(
+        database,
+        "CREATE TABLE t (id int PRIMARY KEY) PARTITION BY RANGE (id)",
+        *(["; ".join(make)] if at_once else [make[0], "INSERT INTO p VALUES (1), (2), (3)", make[1]]),
+    )
+    with opened(database) as t:
+        prepare(database, "DELETE FROM t WHERE id < 3", "VACUUM p", "INSERT INTO t VALUES (4), (5)")
+        store = next(store for store in t.binding.table.stores if store.joined)
+        assert rewrites.had_rows_before_it_joined(t.session, store, t.binding.table.oid) is had
