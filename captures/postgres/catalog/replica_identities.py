@@ -5,7 +5,7 @@ Each partition has its own replica identity. The log uses that one, and shows th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import psycopg
 from psycopg import sql
@@ -53,9 +53,9 @@ def identity_failures(table: Table, key: Sequence[str]) -> Iterator[SourceError]
     yield SourceError(first.code, f"{first.message}{others}", remedy=f"Run: {statements}")
 
 
-def identified_by_all(table: Table) -> bool:
+def identified_by_all(stores: Iterable[Store]) -> bool:
     """Whether the table, or at least one partition, has REPLICA IDENTITY FULL."""
-    return any(store.identity == "f" for store in table.stores)
+    return any(store.identity == "f" for store in stores)
 
 
 def full_identities(table: Table) -> str:

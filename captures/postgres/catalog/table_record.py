@@ -137,7 +137,9 @@ WITH RECURSIVE wanted AS (
                (SELECT {published} WHERE p.oid IS NOT NULL),
                pg_catalog.has_table_privilege(w.oid, 'SELECT')
                    AND pg_catalog.has_schema_privilege(w.relnamespace, 'USAGE'),
-               pg_catalog.row_security_active(w.oid), w.relnatts
+               pg_catalog.row_security_active(w.oid), w.relnatts,
+               coalesce((SELECT n.oid::bigint FROM pg_catalog.pg_constraint n
+                         WHERE n.conrelid = w.oid AND n.contype = 'p'), 0)
            )::text AS record
     FROM wanted w
     JOIN stores s ON s.root = w.oid
@@ -267,6 +269,7 @@ class TableRecord:
         readable: The user may read the table.
         hidden: Row security hides rows from the user.
         attributes: pg_class.relnatts: the columns that the table has or had.
+        primary: The oid of the primary key, which REINDEX keeps; 0 without one.
     """
 
     oid: int
@@ -278,11 +281,12 @@ class TableRecord:
     readable: bool
     hidden: bool
     attributes: int
+    primary: int
 
     @classmethod
     def of(cls, found: Sequence[Any]) -> Self:
         """The record from a row of the query."""
-        oid, stores, columns, _, entry, in_part, publication, readable, hidden, attributes = found
+        oid, stores, columns, _, entry, in_part, publication, readable, hidden, attributes, primary = found
         return cls(
             oid,
             tuple(Store._make([*store[:8], tuple(store[8] or ())]) for store in stores),
@@ -296,6 +300,7 @@ class TableRecord:
             readable,
             hidden,
             attributes,
+            primary,
         )
 
     @property

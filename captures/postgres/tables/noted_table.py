@@ -11,6 +11,8 @@ As JSON::
      "partitions": {"16424": ["740", "public.t_1"]},  see TableRecord.partitions
      "attributes": 3,                      see TableRecord.attributes
      "identified": true,                   schemas have always had the columns' identities
+     "primary": 16405,                     see TableRecord.primary
+     "full": true,                         rows may be logged under REPLICA IDENTITY FULL; absent if not
      "columns": {"1": ["id", 23, -1, "", "740", []]},     by number, see NotedColumn
      "shown": {…}}                         see Shown
 """
@@ -75,6 +77,8 @@ class NotedTable(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         attributes: None if an earlier version noted it.
+        primary: 0 without a primary key, and if an earlier version noted it.
+        full: The table or a partition had REPLICA IDENTITY FULL then, or the log has shown it since.
     """
 
     oid: int = 0
@@ -88,6 +92,8 @@ class NotedTable(msgspec.Struct, frozen=True, omit_defaults=True):
     identified: bool = False
     entry: str | None = None
     options: str | None = None
+    primary: int = 0
+    full: bool = False
     shown: Shown = NOTHING_SHOWN
 
     @classmethod

@@ -226,7 +226,7 @@ def _refused_changes(
     name = sql.Identifier(config.publication).as_string(session)
     for table in tables:
         kinds = {column.generated for column in table.columns} - {""}
-        if not identified_by_all(table) or not kinds or (publishes_stored and kinds == {"s"}):
+        if not identified_by_all(table.stores) or not kinds or (publishes_stored and kinds == {"s"}):
             continue
         remedy = _smaller_identity(session, table)
         if kinds == {"s"}:

@@ -14,7 +14,7 @@ import psycopg
 from tidemark.captures.contract.errors import TableAway
 from tidemark.captures.contract.source import Regained
 from tidemark.captures.contract.table_changes import Cause, Consequence
-from tidemark.captures.postgres.catalog.columns import Table
+from tidemark.captures.postgres.catalog.columns import Table, recorded
 from tidemark.captures.postgres.catalog.table_record import read_digests
 from tidemark.captures.postgres.rows.log_decoder import Relation, compile_log_decoder
 from tidemark.captures.postgres.server.config import EndpointConfig, ResourceConfig
@@ -273,7 +273,8 @@ class CapturedTables:
             fresh = self._present(binding, relation)
         if fresh is not None:
             self._bind(binding, fresh)
-            binding.noted = msgspec.structs.replace(binding.noted, key=binding.key)
+            primary = recorded(fresh).primary
+            binding.noted = msgspec.structs.replace(binding.noted, key=binding.key, primary=primary)
         logger.warning("%s has another key: it is read again", binding.name)
         return not has_another_key(relation, binding)
 

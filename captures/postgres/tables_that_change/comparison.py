@@ -165,8 +165,9 @@ def _noted_earlier(binding: PostgresBinding, identity: JsonObject) -> NotedTable
 
 def _changed_since(binding: PostgresBinding, before: NotedTable) -> bool:
     """Whether anything of the binding's table differs from a fingerprint."""
-    if before.columns != binding.noted.columns or before.shown != NOTHING_SHOWN:
-        return True  # Columns may have been renamed, and renamed back.
+    now = binding.noted
+    if before.columns != now.columns or before.primary not in (0, now.primary) or before.shown != NOTHING_SHOWN:
+        return True  # Columns may have been renamed, and renamed back; rows may have changed without a key.
     changed = difference(before, recorded(binding.table), binding.resource, binding.key, _followed(binding))
     return bool(changed.found or changed.rewritten or changed.joined)
 

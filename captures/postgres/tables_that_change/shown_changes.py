@@ -54,6 +54,8 @@ class ShownNames:
         ``sure`` is whether the bound table has the numbers of the relation's columns.
         """
         noted = with_later_labels(binding.noted, recorded(binding.table))
+        if relation is not None and relation.identity == "f" and not noted.full:
+            noted = replace(noted, full=True)
         if binding.identified:
             bound = [column for column in binding.table.columns if column.number and not column.generated]
             told = {column.number: (binding.handling(column.name), column.type.oid) for column in bound}

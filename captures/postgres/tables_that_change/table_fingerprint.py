@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from tidemark.captures.contract.table_changes import Cause, Consequence, TableChange, decided
+from tidemark.captures.postgres.catalog.replica_identities import identified_by_all
 from tidemark.captures.postgres.catalog.table_record import ColumnRecord, Partition, Store, TableRecord
 from tidemark.captures.postgres.server.config import ResourceConfig
 from tidemark.captures.postgres.server.rewrite_trigger import Reason
@@ -84,6 +85,8 @@ def fingerprint(
         identified,
         record.entry,
         None if publication is None else publication.options,
+        record.primary,
+        identified_by_all(record.stores),
     )
 
 
@@ -109,7 +112,9 @@ def difference(
     publication = record.publication
     if before.options is not None and publication is not None and before.options != publication.options:
         found.append(Found(changes.OPTIONS))
-    if before.key != tuple(key):
+    # With FULL the log has updates and deletes also while there is no key, when several rows may have the same one.
+    key_was_gone = resource.key is None and before.primary not in (0, record.primary)
+    if before.key != tuple(key) or (key_was_gone and (before.full or identified_by_all(record.stores))):
         found.append(Found(changes.KEY))
     if before.readable and not (record.readable and not record.hidden):
         found.append(Found(changes.PRIVILEGES))

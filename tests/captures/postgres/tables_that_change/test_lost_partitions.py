@@ -1,11 +1,13 @@
-"""Partitions that come, go, and lose rows of which the log tells nothing, between two looks and while stopped."""
+"""Rows of which the log tells nothing, between two looks and while stopped: of partitions that come, go and lose some,
+and of a key that is gone for a while.
+"""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.captures.postgres.tables_that_change.capturing import SECONDS, capturing, held, kept, operations
-from tests.captures.postgres.tables_that_change.verdicts import PARTS, Change, outcomes
+from tests.captures.postgres.tables_that_change.verdicts import PARTS, PLAIN, Change, outcomes
 from tests.captures.session import Session
 from tests.captures.source_tables import prepare
 from tidemark.testing.servers.postgres import Database
@@ -25,6 +27,12 @@ BACK = (
 RETYPED = "ALTER TABLE {t} ALTER b TYPE text USING upper(b)"
 FILLED = "ALTER TABLE {t} ADD c{n} float8 DEFAULT random()"
 EMPTY_LOW = "INSERT INTO {t} SELECT i, 'new', 'n{n}' FROM generate_series(1, 19) i ON CONFLICT DO NOTHING"
+WITHOUT_KEY = (
+    "ALTER TABLE {t} DROP CONSTRAINT {t}_pkey",
+    "UPDATE {t} SET id = id + 1",
+    "ALTER TABLE {t} ADD PRIMARY KEY (id)",
+)
+FULL = "ALTER TABLE {t} REPLICA IDENTITY FULL"
 NEW = "CREATE TABLE {t}_new{n} PARTITION OF {t} FOR VALUES FROM (1{n}00) TO (1{n}50)"
 FILL_NEW = "INSERT INTO {t} SELECT i, 'a', 'b' FROM generate_series(1{n}10, 1{n}20) i"
 
@@ -39,6 +47,11 @@ LOST = {
     },
     "back, and both retyped": Change((BACK[0], BACK[1], RETYPED, RETYPED.replace("{t}", "{t}_low"), BACK[2]), PARTS),
     "the table truncated, and then a partition": Change(("TRUNCATE {t}", EMPTY_LOW, *TRUNCATED), PARTS),
+    "the table truncated, and a partition unlogged, at once": Change(
+        (f"BEGIN; TRUNCATE {{t}}; {UNLOGGED[0]}; {EMPTY_LOW}; {UNLOGGED[2]}; COMMIT",), PARTS
+    ),
+    "without a key": Change(WITHOUT_KEY, (*PLAIN, FULL)),
+    "without a key, and FULL": Change((FULL, *WITHOUT_KEY, "ALTER TABLE {t} REPLICA IDENTITY DEFAULT")),
     "new, filled and truncated": Change((NEW, FILL_NEW, "TRUNCATE {t}_new{n}"), PARTS),
     "new, filled, truncated and filled": Change(
         (NEW, FILL_NEW, "TRUNCATE {t}_new{n}", "INSERT INTO {t} VALUES (1{n}30, 'a', 'b')"), PARTS
