@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from tidemark.protocol.cycles import collect_never
+from tidemark.protocol.process_memory import collect_never
 
 
 def run() -> NoReturn:

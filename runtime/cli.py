@@ -14,7 +14,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from tidemark.protocol.cycles import collect_rarely
+from tidemark.protocol.process_memory import collect_rarely
 from tidemark.runtime.commands.capture import capture
 from tidemark.runtime.commands.check import check, discover
 from tidemark.runtime.commands.demo import demo

@@ -17,11 +17,11 @@ from tidemark.captures.server.table_database import Database
 from tidemark.captures.tables.collection import check_keys, check_state_keys
 from tidemark.protocol.actions import Action
 from tidemark.protocol.codec import encode, request_of
-from tidemark.protocol.cycles import collect_rarely
 from tidemark.protocol.environment import STOP_WHEN_CAUGHT_UP, is_on
 from tidemark.protocol.errors import ConnectorError
 from tidemark.protocol.logs import CONTROL
 from tidemark.protocol.messages import Open, Opened
+from tidemark.protocol.process_memory import collect_rarely
 
 logger = logging.getLogger(__name__)
 

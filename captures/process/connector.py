@@ -18,8 +18,8 @@ from tidemark.captures.engine.request_lines import RequestLines
 from tidemark.protocol.environment import REMOVE, REQUEST, is_on
 from tidemark.protocol.errors import ConnectorError, TidemarkError
 from tidemark.protocol.extras import missing_extra
-from tidemark.protocol.freed_memory import bound_freed_memory
 from tidemark.protocol.logs import log_failure, log_to_stderr
+from tidemark.protocol.process_memory import bound_freed_memory
 
 if TYPE_CHECKING:
     from tidemark.captures.server.table_database import DatabaseFactory

@@ -28,7 +28,7 @@ from tidemark.captures.contract.chunk import Chunk, ChunkRequest
 from tidemark.captures.contract.chunk_rows import ColumnRows, PassOn
 from tidemark.captures.readers.fork_server import ForkServer, serve
 from tidemark.protocol.errors import ConnectorError, TidemarkError
-from tidemark.protocol.freed_memory import bound_freed_memory
+from tidemark.protocol.process_memory import bound_freed_memory
 
 PIPE_BYTES = 1024 * 1024
 """Bytes that a pipe of answers holds, if the system allows it: the parent's thread should wake rarely."""

@@ -11,7 +11,7 @@ from tidemark.captures.contract.chunk_rows import PassOn
 
 BATCH_BYTES = 512 * 1024
 """Bytes of a record batch, approximately. With what is beside its values it is below ``LARGE_BYTES`` of
-``tidemark.protocol.freed_memory``, so that its memory is used again for the next one."""
+``tidemark.protocol.process_memory``, so that its memory is used again for the next one."""
 
 
 class ColumnStream:

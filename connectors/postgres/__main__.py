@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from tidemark.protocol.cycles import collect_never
+from tidemark.protocol.process_memory import collect_never
 
 if TYPE_CHECKING:
     from tidemark.captures.server.table_database import Database

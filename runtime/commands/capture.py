@@ -18,7 +18,7 @@ import orjson
 import typer
 
 from tidemark.protocol.capture_file import CaptureFile, read_capture_file
-from tidemark.protocol.freed_memory import FEW_BYTES, bound_freed_memory
+from tidemark.protocol.process_memory import FEW_BYTES, bound_freed_memory
 from tidemark.runtime.commands.arguments import JsonOption
 from tidemark.runtime.many_captures.parent import end_with_parent
 from tidemark.runtime.preparation.known_tables import keep_known, taken_out

@@ -21,7 +21,7 @@ COPIES = 4
 WRITING = """
 import sys
 from pathlib import Path
-from tidemark.protocol.freed_memory import FEW_BYTES, bound_freed_memory
+from tidemark.protocol.process_memory import FEW_BYTES, bound_freed_memory
 from tidemark.runtime.changelog.writer import LogWriter
 from tidemark.runtime.sessions.captured_lines import CapturedLines
 from tidemark.runtime.sessions.output_cutter import OutputCutter
