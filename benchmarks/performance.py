@@ -30,7 +30,7 @@ ROOT = RESULTS.parents[1]
 
 RUNS = {
     "capture.first_capture": ("--rows 1000000 --rounds 2", "--rows 1000000 --rounds 2 --server mariadb"),
-    "capture.shapes": ("--bytes 400000000 --rounds 2",),
+    "capture.shapes": ("--bytes 1000000000 --rounds 1",),
     "source.postgres_backfill": ("--rows 500000 --rounds 2",),
     "capture.changes": (
         "--changes 500000 --rounds 2",

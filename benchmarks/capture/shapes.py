@@ -1,6 +1,6 @@
 """A first capture of tables of other shapes: a hundred columns, large texts and JSON, numbers without a limit.
 
-    python -m benchmarks.capture.shapes [--bytes 400000000] [--rounds 2] [SHAPE …]
+    python -m benchmarks.capture.shapes [--bytes 1000000000] [--rounds 1] [SHAPE …]
 
 Each table has about so many bytes as text. Its rows go from PostgreSQL into committed segments, and by COPY, by
 hand, into Parquet: see ``first_capture``, which has the table of ten columns. At the end the contents are compared.
@@ -90,8 +90,8 @@ SHAPES = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("shapes", nargs="*", metavar="SHAPE", help=", ".join(SHAPES))
-    parser.add_argument("--bytes", type=int, default=400_000_000)
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--bytes", type=int, default=1_000_000_000)
+    parser.add_argument("--rounds", type=int, default=1)
     arguments = parser.parse_args()
     turns = count()
     with server() as running, tempfile.TemporaryDirectory() as name:
