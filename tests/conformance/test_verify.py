@@ -92,20 +92,30 @@ def test_a_table_that_is_read_again_ends_it(engine: Engine) -> None:
 
 def test_it_waits_for_rows_that_are_read_again_by_their_keys(engine: Engine) -> None:
     """The log gave them in part, which any update may do at any time: nobody has to ask once more."""
-    wide_users(engine, 30)
+    wide_users(engine, 5)
     bound = engine.bindings("users")
     with engine.capture(bound) as first:
         first.until(Session.done)
     state = copy.deepcopy(first.state)
     (kept,) = state["bindings"].values()
-    kept |= {"scan": {**kept["scan"], "rereads": [["7"]]}, "paused": True}
-    users = f"{engine.schema}.users"
-    with engine.capture(bound, state) as second:
+    kept |= {"scan": {**kept["scan"], "rereads": [["2"], ["3"], ["4"]]}}
+    with engine.capture(bound, state, backfill={"chunk_rows": 1, "max_rate": "2 rows"}) as second:
         second.send(verify(1))
         second.until(lambda c: status_of(c, "users").get("waits_for") == "rows that are read again by their keys")
         assert of_kind(second, "verifyBegin") == []
-        second.send({"control": {"sequence": 2, "action": "resume", "tables": [users]}})
         second.until(ended)
         (end,) = of_kind(second, "verifyEnd")
-        assert end["rows"] == 30 and end.get("why") is None
-        assert [document["id"] for _, document in second.documents] == [7]
+        assert end["rows"] == 5 and end.get("why") is None
+        assert [document["id"] for _, document in second.documents] == [2, 3, 4]
+
+
+def test_a_table_that_is_paused_ends_it(engine: Engine) -> None:
+    wide_users(engine, 5)
+    bound = engine.bindings("users")
+    with engine.capture(bound) as capture:
+        capture.until(Session.done)
+        capture.send({"control": {"sequence": 1, "action": "pause", "tables": [f"{engine.schema}.users"]}})
+        capture.send(verify(2))
+        capture.until(ended)
+        (end,) = of_kind(capture, "verifyEnd")
+        assert end["why"] == "it is paused: see tidemark resume"
