@@ -8,20 +8,11 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.house.installation import BUILT_FROM
+
 ROOT = Path(__file__).parents[2]
 
-COPIED = (
-    "tidemark",
-    "protocol",
-    "backfill",
-    "captures",
-    "connectors",
-    "runtime",
-    "spark_sink",
-    "testing",
-    "pyspark_tidemark",
-    "tests",
-)
+COPIED = (*BUILT_FROM, "tests")
 """What the tests of captures import; ``spark_sink`` for the settings that all tests share."""
 
 SECONDS = 300
