@@ -51,6 +51,11 @@ class CollectionGenerations:
         """The number of the newest generation; 1 before the first event."""
         return 1 if self._newest is None else self._newest.number
 
+    @property
+    def being_read(self) -> bool:
+        """Whether rows of the newest one are still to come."""
+        return self._newest is not None and self._newest.whole is None
+
     def filled(self, schema: TableSchema) -> TableSchema:
         """A schema whose columns have the fills that were stated when each first came in the generation."""
         known = identities([*self._schemas, schema])[

@@ -45,6 +45,11 @@ class BoundTable:
         """The number of the newest generation; None if documents belong to none."""
         return None if self.departed else self._generations.newest
 
+    @property
+    def being_read(self) -> bool:
+        """Whether its backfill has begun and not ended."""
+        return self._generations.being_read
+
     def learn(self, said: JsonObject) -> None:
         """Takes a schema of documents: a whole one, or a part."""
         whole = said.get(COMPLETE) is True

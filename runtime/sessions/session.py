@@ -34,6 +34,7 @@ from tidemark.runtime.preparation.selection import SelectedTable
 from tidemark.runtime.progress.display import Display
 from tidemark.runtime.sessions.bound_table import TRUNCATED, BoundTable
 from tidemark.runtime.sessions.captured_lines import CapturedLines
+from tidemark.runtime.sessions.commit_timing import CommitTiming
 from tidemark.runtime.sessions.committer import Committer
 from tidemark.runtime.sessions.connector_state import changed_state
 from tidemark.runtime.sessions.interruption import Interruption
@@ -65,6 +66,7 @@ class Session:
         watch: After an edit of the capture file the connector is asked to end; None if the file is not watched.
         watchdog: Ends a session whose connector hangs.
         takes_batches: The connector was told that it may send batches of columns.
+        until_caught_up: The connector ends once it is caught up.
 
     Attributes:
         advanced: Whether documents or a changed state were committed.
@@ -84,11 +86,12 @@ class Session:
         watchdog: Watchdog,
         *,
         takes_batches: bool = False,
+        until_caught_up: bool = False,
     ) -> None:
         self._talk = talk
         self._name = name
         self._writer = writer
-        self._due = due
+        self._timing = CommitTiming(due, until_caught_up=until_caught_up)
         self._interruption = interruption
         self._display = display
         self._steering = steering
@@ -104,7 +107,6 @@ class Session:
         self._batch = self._in_flight = writer.begin()
         self._checkpoints = 0
         self._departed = [bound for bound in self._bound if bound.departed]
-        self._begun_at: float | None = None
         self._inside_transaction = False
         self._has_begun = False  # The connector has sent a checkpoint.
         self._outdated_at: float | None = None
@@ -154,6 +156,7 @@ class Session:
                 piece = os.read(self._talk.stdout, READ_BYTES)
                 if not piece:
                     break
+                self._timing.heard()
                 self._read(piece)
                 self._batch.settle()
                 self._watchdog.said()
@@ -245,7 +248,7 @@ class Session:
     def _receive(self, kind: str) -> None:
         if self._opened is None:
             raise ConnectorError("TM-RUN-005", f"{self._name} sent {kind} before opened")
-        self._begin()
+        self._timing.begin()
         self._inside_transaction = True
 
     def _control(self, response: Response) -> None:
@@ -278,7 +281,7 @@ class Session:
             return
         if response.state is not None:
             self._state = changed_state(self._name, self._state, response.state)
-        self._begin()
+        self._timing.begin()
         self._has_begun = True
         self._inside_transaction = False
         self._checkpoints += 1
@@ -301,23 +304,19 @@ class Session:
 
     # Commits.
 
-    def _begin(self) -> None:
-        if self._begun_at is None:
-            self._begun_at = time.monotonic()
-
     def _seconds_to_wait(self) -> float:
         """Seconds to wait for the connector before a commit or a check is due."""
-        if self._begun_at is None or self._inside_transaction or self._committer.busy:
+        if not self._timing.begun or self._inside_transaction or self._committer.busy:
             return LOOK_SECONDS
-        return min(LOOK_SECONDS, max(0.0, self._begun_at + self._due.interval - time.monotonic()))
+        return min(LOOK_SECONDS, self._timing.remaining(self._bound))
 
     def _commit_if_due(self) -> None:
-        if self._inside_transaction or self._begun_at is None:
+        if self._inside_transaction or not self._timing.begun:
             return
-        full = self._batch.bytes >= self._due.bytes
+        full = self._timing.full(self._batch.bytes)
         # Whoever starts a capture waits for its first rows: they are not kept back for the sake of larger commits.
         begins_log = self._batch.first_offset == 0 and self._batch.events > 0
-        if not full and not begins_log and time.monotonic() < self._begun_at + self._due.interval:
+        if not full and not begins_log and self._timing.remaining(self._bound) > 0:
             return
         if self._committer.busy:
             if not full:
@@ -332,13 +331,13 @@ class Session:
             # An idle connector that was opened again sends only its schemas, and those are durable already.
             self._acknowledge(self._checkpoints)
             self._checkpoints = 0
-            self._begun_at = None
+            self._timing.end()
             return
         self._committer.start(self._batch, self._state, self._checkpoints, self._received.written())
         self._in_flight = self._batch
         self._batch = self._writer.begin()
         self._checkpoints = 0
-        self._begun_at = None
+        self._timing.end()
 
     def _wait_for_commit(self) -> None:
         with selectors.DefaultSelector() as selector:
@@ -389,7 +388,7 @@ class Session:
             raise ConnectorError("TM-RUN-004", f"{self._name} exited without a checkpoint after its last documents")
         if self._committer.busy:
             self._wait_for_commit()
-        if self._begun_at is not None:
+        if self._timing.begun:
             self._commit()
         if self._committer.busy:
             self._wait_for_commit()

@@ -151,6 +151,7 @@ class Supervisor:
                 self._watch,
                 watchdog,
                 takes_batches=prepared.environment.get(BATCHES) == ARROW,
+                until_caught_up=self._until_caught_up,
             )
             try:
                 session.run()

@@ -96,6 +96,7 @@ def run_session(
     secrets: Iterable[str] = (),
     silence: float = 0,
     takes_batches: bool = False,
+    until_caught_up: bool = False,
 ) -> Recorder:
     """One session from the log's state to its end."""
     display = display or Recorder()
@@ -123,6 +124,7 @@ def run_session(
                 None,
                 watchdog,
                 takes_batches=takes_batches,
+                until_caught_up=until_caught_up,
             ).run()
     return display
 

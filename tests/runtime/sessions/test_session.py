@@ -10,6 +10,9 @@ from tests.runtime.scripted_sessions import RARELY, ROW_SCHEMA, Recorder, files,
 from tidemark.protocol.capture_file import CommitEntry
 from tidemark.protocol.envelope import MAX_LINE_BYTES
 from tidemark.protocol.errors import ConnectorError, TidemarkError
+from tidemark.runtime.changelog.writer import LogWriter
+from tidemark.runtime.sessions.bound_table import BoundTable
+from tidemark.runtime.sessions.commit_timing import QUIET_SECONDS, CommitTiming
 
 
 def rows(first: int, count: int, binding: int = 0) -> dict[str, object]:
@@ -121,6 +124,26 @@ def test_the_first_rows_of_a_log_are_committed_at_once(folder: CaptureFolder) ->
         (2, 2),
         (2, 2),
     ]
+
+
+def test_a_connector_that_ends_once_it_is_caught_up_waits_for_no_interval(folder: CaptureFolder) -> None:
+    folder.script([OPENED, rows(1, 1), checkpoint(a=1), {"await": 1}, *(checkpoint(a=2), {"await": 2}) * 2])
+    run_session(folder, due=RARELY, until_caught_up=True)
+    assert folder.ids() == [1]
+
+
+def test_a_quiet_connector_that_reads_a_table_is_not_at_its_end(folder: CaptureFolder) -> None:
+    ends, stays = (CommitTiming(RARELY, until_caught_up=until_caught_up) for until_caught_up in (True, False))
+    with LogWriter.open(folder.log_path, "shop") as writer:
+        bound, batch = BoundTable(table(), writer), writer.begin()
+        for timing in (ends, stays):
+            timing.heard()
+            timing.begin()
+        bound.begin(batch)
+        assert ends.remaining([bound]) > QUIET_SECONDS
+        bound.complete(batch)
+        assert ends.remaining([bound]) <= QUIET_SECONDS < stays.remaining([bound])
+        batch.discard()
 
 
 def test_commits_are_cut_by_size_and_only_at_checkpoints(folder: CaptureFolder) -> None:
