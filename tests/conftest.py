@@ -7,6 +7,7 @@ import itertools
 import os
 import shutil
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -97,7 +98,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     What the tests of a module share is made in one process as well, and not in each.
 
-    What takes long is begun first: at the end no process then waits for another.
+    What takes long is begun early: at the end no process then waits for another.
     """
     servers = sum(mariadb_servers.source(product) is not None for product in (MARIADB, MYSQL))
     _leave_out(config, items, drawn(items, getattr(config.option, "randomly_seed", None), servers=servers))
@@ -112,15 +113,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.xdist_group(item.location[0]))
     if FAST:
         _leave_out(config, items, kept(items))
-    items.sort(key=_turn)
+    items[:] = _in_turn(items)
 
 
-def _turn(item: pytest.Item) -> int:
-    """When a test is begun: first what one process runs of several modules, then what takes long, then the rest."""
-    group = item.get_closest_marker("xdist_group")
-    if group is not None and item.location[0] not in group.args:
-        return 0
-    return 1 if item.get_closest_marker("slow") else 2
+def _in_turn(items: list[pytest.Item]) -> list[pytest.Item]:
+    """The order in which tests are begun: first what one process runs of several modules.
+
+    What takes long follows among the rest, in its first half: much of it computes, and most of the rest waits.
+    """
+    first: list[pytest.Item] = []
+    long: list[pytest.Item] = []
+    rest: list[pytest.Item] = []
+    for item in items:
+        group = item.get_closest_marker("xdist_group")
+        alone = group is None or item.location[0] in group.args
+        (first if not alone else long if item.get_closest_marker("slow") else rest).append(item)
+    places = [(at / len(long) / 2, item) for at, item in enumerate(long)]
+    places += [(at / len(rest), item) for at, item in enumerate(rest)]
+    return [*first, *(item for _, item in sorted(places, key=itemgetter(0)))]
 
 
 def _leave_out(config: pytest.Config, items: list[pytest.Item], chosen: list[pytest.Item]) -> None:
