@@ -9,7 +9,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 SHARE = 0.25
-"""Of the time that asking takes at most: a condition that runs a command leaves the processor to what it waits for."""
+"""The share of the time that asking takes at most: a command that is asked leaves the processor to what is awaited."""
 
 LONGEST_PAUSE = 0.5
 """In seconds."""

@@ -21,7 +21,7 @@ from tidemark.testing.servers.server_guard import ServerGuard
 SPARK_HOME = Path(pyspark.__file__).parent
 
 JAVA_OPTIONS = os.environ.get("SPARK_SUBMIT_OPTS", "")
-"""Of drivers, as tests/conftest.py sets them. Executors are to have them as ``spark.executor.extraJavaOptions``."""
+"""Options of drivers, as tests/conftest.py sets them; for executors they become ``spark.executor.extraJavaOptions``."""
 
 SETTINGS = {
     "spark.eventLog.enabled": "true",
@@ -35,7 +35,7 @@ SETTINGS = {
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",
     "spark.locality.wait": "0",
 }
-"""Of drivers whose ``spark.eventLog.dir`` tells what ran where."""
+"""Settings of drivers whose ``spark.eventLog.dir`` tells what ran where."""
 
 
 class SparkCluster:
@@ -66,7 +66,7 @@ class SparkCluster:
 
     @staticmethod
     def environment(**more: str) -> dict[str, str]:
-        """Of a driver on this machine whose executors have this Python."""
+        """The environment of a driver on this machine whose executors have this Python."""
         return {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1", **more}
 
     def __enter__(self) -> Self:

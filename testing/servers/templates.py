@@ -21,7 +21,7 @@ _RUN = os.environ.get("PYTEST_XDIST_TESTRUNUID")
 """What pytest-xdist names a run by in each of its processes; without it a process is a run of its own."""
 
 PASSWORD = hashlib.sha256(_RUN.encode()).hexdigest()[:32] if _RUN else secrets.token_hex(16)
-"""Of the superusers in them."""
+"""The password of the superusers in them."""
 
 
 def data_directory(program: Path, make: Callable[[], None], data: Path) -> None:

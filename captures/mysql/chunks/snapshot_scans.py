@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Scan:
-    """Of one table.
+    """The scan of one table.
 
     Attributes:
         lost: An earlier session read a part of the table in a snapshot that no longer exists.

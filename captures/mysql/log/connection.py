@@ -57,7 +57,7 @@ _WHOLE_BYTES = _WHOLE.to_bytes(3, "little")
 
 _OK, _ERROR = 0x00, 0xFF
 _FRAME_BYTES = 5
-"""Of a packet before its event: length, sequence number, status."""
+"""Bytes before a packet's event: length, sequence number, status."""
 
 _CRC32 = 1
 """The checksum algorithm, in a format description."""

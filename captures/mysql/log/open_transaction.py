@@ -158,7 +158,7 @@ class OpenTransaction:
             table.touched.truncate()
 
     def _source(self, table: LoggedTable, place: str) -> tuple[str, str]:
-        """As of ``RowDecoder.decode``."""
+        """The source of a row's ``_meta``, in the two parts that ``RowDecoder.decode`` takes."""
         txid = f'","txid":"{self.gtid}"}}' if self.gtid else '"}'
         return f'{{"ts_ms":{self.milliseconds},{table.origin},"cursor":"{place}', txid
 

@@ -33,7 +33,7 @@ _PARTIAL_JSON = 1
 """The value option of a row whose JSON columns may have changes instead of a value."""
 
 Members = list[str | None]
-"""Of each column, the member of an object, with a comma in front."""
+"""The member of an object for each column, with a comma in front."""
 
 _Read = tuple[Members, Members]
 """Members, and the texts of the key's columns."""

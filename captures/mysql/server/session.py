@@ -275,7 +275,7 @@ class Session:
 
     @property
     def descriptor(self) -> int:
-        """Of the connection's socket. Raises SourceError when it is closed."""
+        """The descriptor of the connection's socket. Raises SourceError when it is closed."""
         socket = socket_of(self.connection)
         if socket is None:
             raise SourceError("TM-MY-020", "the session with the server is closed")

@@ -155,7 +155,7 @@ def _each(action: Action, statement: Tokens) -> list[Change]:
 
 
 _TOKENS = 10_000
-"""Of a statement that are looked at for names: what it changes comes first, and long lists of values come last."""
+"""So many of a statement are looked at for names: what it changes comes first, and long lists of values come last."""
 
 
 def _insert(statement: Tokens) -> list[Change]:

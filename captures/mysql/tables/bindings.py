@@ -46,8 +46,10 @@ def bound_tables(session: Session, resources: Sequence[ResourceConfig]) -> list[
 
 
 def shown_tables(session: Session, resources: Sequence[ResourceConfig]) -> list[Table | None]:
-    """As ``bound_tables``, with what the catalog shows already. Raises pymysql.Error, and SourceError ``TM-MY-023``
-    where a table is bound twice: the changes of the log would go to one of the bindings only.
+    """The tables of ``bound_tables``, with what the catalog shows already.
+
+    Raises pymysql.Error, and SourceError ``TM-MY-023`` where a table is bound twice: the changes of the log would go to
+    one of the bindings only.
     """
     names = [session.folded((resource.schema_name, resource.table)) for resource in resources]
     check_bound_once(names, "TM-MY-023")
@@ -171,7 +173,7 @@ class BoundTable(TableBinding):
 
     @property
     def emitted(self) -> frozenset[str]:
-        """Their names."""
+        """The names of ``captured``."""
         return frozenset(column.name for column in self.captured)
 
     def captures_alike(self, name: str, other: str) -> bool:

@@ -16,7 +16,7 @@ from tidemark.captures.mysql.tables.bindings import BoundTable
 from tidemark.protocol.messages import JsonObject
 
 MEMBER = "tables"
-"""Of the state's ``source``."""
+"""The member of the state's ``source`` that has them."""
 
 
 class ColumnIdentities:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from tidemark.captures.tables.bad_values import Policy
 
 ENGINES_WITHOUT_ROWS = ("BLACKHOLE", "CONNECT", "FEDERATED", "MRG_MYISAM", "PERFORMANCE_SCHEMA", "SEQUENCE", "SPIDER")
-"""Their rows are elsewhere, or nowhere, so the binlog does not have all of their changes."""
+"""Engines whose rows are elsewhere, or nowhere: the binlog does not have all changes of them."""
 
 UNICODE = frozenset(("utf8mb4", "utf16", "utf16le", "utf32", "gb18030"))
 """Character sets that have every character."""

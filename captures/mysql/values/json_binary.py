@@ -43,8 +43,8 @@ _NUMBERS = {
 }
 _SMALL = 2, struct.Struct("<BH").iter_unpack, frozenset((_LITERAL, _INT16, _UINT16))
 _LARGE = 4, struct.Struct("<BI").iter_unpack, frozenset((_LITERAL, _INT16, _UINT16, _INT32, _UINT32))
-"""Of containers with offsets of two bytes, or four: those bytes, what reads the types and offsets of values, and the
-types of values that stand in the place of an offset.
+"""What containers with offsets of two bytes, or four, have: those bytes, what reads the types and offsets of values,
+and the types of values that stand in the place of an offset.
 """
 _KEY_SIZE = 2
 """Bytes of the size of a key."""
@@ -75,7 +75,7 @@ def read_tree(data: bytes) -> Tree:
 
 
 def print_tree(tree: Tree) -> str:
-    """As ``json_text`` prints it."""
+    """The text that ``json_text`` prints of a value."""
     if isinstance(tree, str):
         return tree
     if isinstance(tree, list):

@@ -272,7 +272,7 @@ def _number(column: Column, value: str) -> str | None:
 
 
 def _moment(column: Column, value: str, *, utc: bool) -> str | None:
-    """As the server prints it: with as many digits of a second as the column holds."""
+    """The text as the server prints it: with as many digits of a second as the column holds."""
     found = _MOMENT.fullmatch(value)
     if found is None or bool(found[4]) != utc:
         return None

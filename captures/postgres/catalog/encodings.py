@@ -135,7 +135,7 @@ def name_of(utf8: bytes) -> str:
 
 
 def readable(text: str) -> str:
-    """As ``name_of``, from a text that was decoded with ``surrogateescape``."""
+    """The name that ``name_of`` gives, from a text that was decoded with ``surrogateescape``."""
     made = _MARKED_NAME.sub(lambda match: _escaped(match[1] or f"{ord(match[2]) - 0xDC00:02x}"), text)
     return text if made == text else Unsayable(made)
 
@@ -184,7 +184,7 @@ def stored_rows(
 def rows_of_tables(
     session: psycopg.Connection, query: str, names: Iterable[tuple[str, str]] | None, **parameters: object
 ) -> list[Sequence[Any]]:
-    """As ``stored_rows``, of a query with the placeholders ``schemas`` and ``names``: two arrays, or NULL for None.
+    """The rows of ``stored_rows``, by a query with placeholders ``schemas`` and ``names``: arrays, or NULL for None.
 
     Names that the database's encoding does not have are left out: no table has one. Raises psycopg.Error.
     """

@@ -88,7 +88,7 @@ class ColumnChunkReader(CopyChunkReader):
         return arrow
 
     def _begin_columns(self, arrow: ArrowConnection, table: ScanTarget) -> Snapshot:
-        """As ``_begin``: the table is locked before the snapshot is taken, and what a standby is, is asked before."""
+        """Opens the transaction, in the order of ``_begin``: what a standby is, the lock of the table, the snapshot."""
         recovery = in_recovery(self._session)
         begin = (
             "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY;"

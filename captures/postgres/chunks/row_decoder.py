@@ -18,7 +18,7 @@ _BETWEEN_KEYS = KEY_MARK.decode("latin-1")
 _NULL = "\\N"
 
 Texts = list[str] | list[str | None]
-"""Of one column, one for each row: byte texts (``tidemark.captures.postgres.values.json_values``), None for NULL."""
+"""The values of one column by row: byte texts (``tidemark.captures.postgres.values.json_values``), None for NULL."""
 
 
 class DecodedLines(NamedTuple):

@@ -38,7 +38,7 @@ MOST_WAITING = 512
 
 
 class Changes:
-    """Of one stream; arguments as there, and of ``StreamLimits``.
+    """The changes of one stream; arguments as there, and of ``StreamLimits``.
 
     Attributes:
         transaction: The present one.

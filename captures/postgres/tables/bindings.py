@@ -215,7 +215,7 @@ def _bytes(value: str) -> str | None:
 
 
 def _moment(value: str, *, utc: bool) -> str | None:
-    """As the server prints it: without zeros at the end of the fraction, in the session's zone, which is UTC."""
+    """The text as the server prints it: no zeros at the end of the fraction, in the session's zone, which is UTC."""
     found = _MOMENT.fullmatch(value)
     if found is None or bool(found[4]) != utc:
         return None

@@ -74,7 +74,7 @@ class Base:
         return not self.certain or (int(txn) - self.snapshot.xmax) % FIRST_EPOCH >= FIRST_EPOCH // 2
 
     def text(self) -> str:
-        """As the state keeps it; empty if it cannot."""
+        """The text that the state keeps; empty if it can keep none."""
         snapshot = self.snapshot
         if not self.certain or len(snapshot.running) > MOST_RUNNING or snapshot.xmax >= FIRST_EPOCH:
             return ""

@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 
 class ToldTables(CapturedTables):
-    """As ``CapturedTables``. A table that was rewritten is compared where the log says so."""
+    """The captured tables of a source with the event trigger: a rewritten one is compared where the log says so."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -60,7 +60,7 @@ class ToldTables(CapturedTables):
         return found and time.monotonic() >= self._compare_at
 
     def altered(self, position: int) -> list[AlteredTable] | None:
-        """As ``CapturedTables.altered``, without waiting for tables of which the log itself tells."""
+        """The tables of ``CapturedTables.altered``, without waiting for tables of which the log itself tells."""
         taken = self._take_told() if self._told and time.monotonic() >= self._compare_at else []
         altered = super().altered(position)
         return [*taken, *(altered or ())] if taken else altered

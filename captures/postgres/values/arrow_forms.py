@@ -23,7 +23,7 @@ from tidemark.captures.tables.bad_values import SHORT_JSON, BadValue
 _TOGETHER = 8
 
 Code = Literal["h", "i", "q"]
-"""Of integers of two, four and eight bytes, as in the module ``struct``."""
+"""Integers of two, four and eight bytes, as the module ``struct`` names them."""
 
 
 @dataclass(frozen=True, slots=True)
