@@ -11,6 +11,7 @@ from tests.captures.postgres.tables_that_change.capturing import SECONDS, captur
 from tests.captures.session import Session
 from tests.captures.source_tables import prepare
 from tests.examples import sample
+from tidemark.protocol.environment import RUNTIME
 from tidemark.testing.servers.postgres import Database
 
 MOOD = "CREATE TYPE mood AS ENUM ('low', 'high')"
@@ -119,15 +120,20 @@ def test_a_name_of_which_only_a_killed_capture_had_rows(
         again.until(lambda c: c.done() and _is_right(c, database), SECONDS)
 
 
-@pytest.mark.parametrize(("table", "used", "renamed"), AWAY.values(), ids=AWAY)
+@pytest.mark.parametrize(
+    ("runtime", "table", "used", "renamed"),
+    [*(("1", *case) for case in AWAY.values()), ("", *CASES["column"])],
+    ids=[*AWAY, "column, under another runtime"],
+)
 def test_a_name_that_only_existed_while_the_capture_was_away(
-    database: Database, table: list[str], used: list[str], renamed: list[str]
+    database: Database, runtime: str, table: list[str], used: list[str], renamed: list[str]
 ) -> None:
+    env = {RUNTIME: runtime}
     prepare(database, *table)
-    with capturing(database) as capture:
+    with capturing(database, env=env) as capture:
         capture.until(Session.done, SECONDS)
     prepare(database, *used, *renamed)
-    with capturing(database, capture.state) as again:
+    with capturing(database, capture.state, env=env) as again:
         again.documents[:0] = capture.documents
         again.until(lambda c: c.done() and _is_right(c, database), SECONDS)
 
