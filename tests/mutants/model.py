@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.house.installation import BUILT_FROM
+from tests.mutants.edits import Code, Text, edited
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,32 +25,31 @@ _ALL_PASSED, _SOME_FAILED = 0, 1
 
 @dataclass(frozen=True)
 class Mutant:
-    """A rule of the real code switched off, in the text of its file.
+    """A rule of the real code switched off, in a function.
 
     Attributes:
         name: What the mutant does wrong.
-        file: Where, from the root of the repository.
-        change: What stands there exactly once, and what stands in its place.
+        place: ``FILE::FUNCTION``, from the root of the repository; a method's with its class before a dot.
+        edit: What stands there exactly once, and what stands in its place.
         tests: As pytest takes them. At least one of them fails.
         of: The mutant of ``tests/backfill/mutants.py`` to which it belongs; empty where the model takes the rule for
             granted, as a promise of its database.
     """
 
     name: str
-    file: str
-    change: tuple[str, str]
+    place: str
+    edit: Code | Text
     tests: tuple[str, ...]
     of: str = ""
 
+    @property
+    def file(self) -> str:
+        return self.place.partition("::")[0]
+
     def text(self) -> str:
-        """The mutated file. Raises ValueError where the text to change is not there exactly once."""
-        text = (ROOT / self.file).read_text()
-        before, after = self.change
-        if (count := text.count(before)) != 1:
-            raise ValueError(f"{self.name}: {self.file} has the text to change {count} times, not once")
-        mutated = text.replace(before, after)
-        compile(mutated, self.file, "exec")
-        return mutated
+        """The mutated file. Raises ValueError where the code to change is not there exactly once."""
+        file, _, function = self.place.partition("::")
+        return edited((ROOT / file).read_text(), function, self.edit)
 
 
 class NotRun(Exception):

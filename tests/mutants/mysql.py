@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.mutants.edits import Code
 from tests.mutants.model import Mutant
 
 _MYSQL = "tests/captures/mysql"
@@ -18,14 +19,14 @@ _BUSY = (
 MYSQL = (
     Mutant(
         "MySQL: a hashed value that cannot be read is shown",
-        "captures/mysql/rows/partial_rows.py",
-        ('        shown = f"{len(raw)} characters" if column.salt else raw\n', "        shown = raw\n"),
+        "captures/mysql/rows/partial_rows.py::RepairedImage.bad",
+        Code('shown = f"{len(raw)} characters" if column.salt else raw', "shown = raw"),
         (f"{_MYSQL}/values/test_unreadable_values.py::test_a_hashed_column_shows_nothing_of_the_value",),
     ),
     Mutant(
         "MySQL: a change of JSON that cannot be read is an error",
-        "captures/mysql/rows/partial_rows.py",
-        ("        except MISFITS:\n            return None\n", "        except KeyError:\n            return None\n"),
+        "captures/mysql/rows/partial_rows.py::RepairedRows._changed",
+        Code("MISFITS", "KeyError"),
         (
             f"{_MYSQL}/values/test_unreadable_values.py::test_a_change_of_a_value_that_cannot_be_read_has_the_row_read_again",
         ),
@@ -33,14 +34,16 @@ MYSQL = (
     # The fence.
     Mutant(
         "MySQL: the high position is taken before the snapshot",
-        "captures/mysql/chunks/fence.py",
-        (
-            """        self._session.rows(_SNAPSHOT)
-        return GtidFence(executed, end_of_log(self._session))
+        "captures/mysql/chunks/fence.py::MysqlGtidFences.open",
+        Code(
+            """
+self._session.rows(_SNAPSHOT)
+return GtidFence(executed, end_of_log(self._session))
 """,
-            """        high = end_of_log(self._session)
-        self._session.rows(_SNAPSHOT)
-        return GtidFence(executed, high)
+            """
+high = end_of_log(self._session)
+self._session.rows(_SNAPSHOT)
+return GtidFence(executed, high)
 """,
         ),
         (f"{_ONLY}::test_what_a_snapshot_shows_is_in_the_log_before_its_fence",),
@@ -48,13 +51,15 @@ MYSQL = (
     ),
     Mutant(
         "MySQL: what is visible is read after the snapshot",
-        "captures/mysql/chunks/fence.py",
-        (
-            """        executed = MysqlGtids(str(self._session.value("SELECT @@GLOBAL.gtid_executed") or ""))
-        self._session.rows(_SNAPSHOT)
+        "captures/mysql/chunks/fence.py::MysqlGtidFences.open",
+        Code(
+            """
+executed = MysqlGtids(str(self._session.value("SELECT @@GLOBAL.gtid_executed") or ""))
+self._session.rows(_SNAPSHOT)
 """,
-            """        self._session.rows(_SNAPSHOT)
-        executed = MysqlGtids(str(self._session.value("SELECT @@GLOBAL.gtid_executed") or ""))
+            """
+self._session.rows(_SNAPSHOT)
+executed = MysqlGtids(str(self._session.value("SELECT @@GLOBAL.gtid_executed") or ""))
 """,
         ),
         (f"{_ONLY}::test_what_a_fence_takes_for_visible_its_snapshot_shows",),
@@ -62,32 +67,32 @@ MYSQL = (
     ),
     Mutant(
         "MySQL: nothing is hidden",
-        "captures/mysql/chunks/fence.py",
-        ("return str(txn) not in self.executed", "return False"),
+        "captures/mysql/chunks/fence.py::GtidFence.hides",
+        Code("return str(txn) not in self.executed", "return False"),
         (_FENCE, _ONLY),
         of="rows touched by hidden transactions are emitted",
     ),
     Mutant(
         "MariaDB: the log's end stands for what the snapshot shows",
-        "captures/mysql/chunks/fence.py",
-        (
-            """visible = position(found["binlog_snapshot_file"], int(found["binlog_snapshot_position"]))""",
-            """visible = max(end_of_log(self._session), len(found))""",
+        "captures/mysql/chunks/fence.py::MariadbFences.open",
+        Code(
+            'visible = position(found["binlog_snapshot_file"], int(found["binlog_snapshot_position"]))',
+            "visible = max(end_of_log(self._session), len(found))",
         ),
         (_FENCE, _RACE),
         of="rows touched by hidden transactions are emitted",
     ),
     Mutant(
         "MariaDB: GTIDs of the log count as visible",
-        "captures/mysql/chunks/fence.py",
-        ("gtids if visible >= logged else None", "gtids"),
+        "captures/mysql/chunks/fence.py::MariadbFences.open",
+        Code("gtids if visible >= logged else None", "gtids"),
         (_RACE,),
         of="rows touched by hidden transactions are emitted",
     ),
     Mutant(
         "without GTIDs: what was logged when the snapshot was opened counts as visible",
-        "captures/mysql/chunks/fence.py",
-        (
+        "captures/mysql/chunks/fence.py::WatermarkFences.open",
+        Code(
             "return PositionFence(logged, end_of_log(self._session))",
             "return PositionFence(end_of_log(self._session), logged)",
         ),
@@ -96,52 +101,55 @@ MYSQL = (
     ),
     Mutant(
         "tables without transactions have the fence of those with",
-        "captures/mysql/chunks/reader.py",
-        ("if not target.table.transactional:", "if False:"),
+        "captures/mysql/chunks/reader.py::SelectChunkReader._read",
+        Code("not target.table.transactional", "False"),
         (_FENCE,),
         of="rows touched by hidden transactions are emitted",
     ),
     Mutant(
         "the table may be altered before a chunk's first row",
-        "captures/mysql/chunks/reader.py",
-        ("touch())\n            check_shape(self._session, target)\n", "touch())\n"),
+        "captures/mysql/chunks/reader.py::SelectChunkReader._read",
+        Code(
+            """
+self._session.rows(target.touch())
+check_shape(self._session, target)
+""",
+            "self._session.rows(target.touch())",
+        ),
         (f"{_MYSQL}/chunks/test_reader.py::test_a_table_that_was_altered_is_noticed",),
     ),
     Mutant(
         "tables that are read together may have been altered",
-        "captures/mysql/chunks/reader.py",
-        ("if same[place] and target", "if target"),
+        "captures/mysql/chunks/reader.py::SelectChunkReader.read_together",
+        Code("same[place]", "True"),
         (f"{_MYSQL}/chunks/test_reading_together.py::test_one_that_was_altered_or_has_no_transactions_is_left_out",),
     ),
     Mutant(
         "tables without transactions are read together with others",
-        "captures/mysql/chunks/reader.py",
-        ("and target.table.transactional and size", "and size"),
+        "captures/mysql/chunks/reader.py::SelectChunkReader.read_together",
+        Code("target.table.transactional", "True"),
         (f"{_MYSQL}/chunks/test_reading_together.py::test_one_that_was_altered_or_has_no_transactions_is_left_out",),
         of="rows touched by hidden transactions are emitted",
     ),
     Mutant(
         "a capture waits for nothing that is logged and not visible",
-        "captures/mysql/source.py",
-        ("return not any(map(visible.hides, logged))", "return bool(visible)"),
+        "captures/mysql/source.py::MysqlSource.passed",
+        Code("return not any(map(visible.hides, logged))", "return bool(visible)"),
         (_RACE,),
         of="hidden transactions with unknown keys touched nothing",
     ),
     Mutant(
         "a capture waits for no prepared transaction",
-        "captures/mysql/source.py",
-        (
-            "if prepared and not prepared.isdisjoint(prepared_transactions(self._session)):",
-            "if prepared and not prepared_transactions:",
-        ),
+        "captures/mysql/source.py::MysqlSource.passed",
+        Code("prepared.isdisjoint(prepared_transactions(self._session))", "bool(prepared_transactions)"),
         (f"{_MYSQL}/test_source.py", f"{_MYSQL}/chunks/test_xa_backfill.py"),
         of="hidden transactions with unknown keys touched nothing",
     ),
     # What the log says of its changes.
     Mutant(
         "the keys that the log touches are not recorded",
-        "captures/mysql/log/open_transaction.py",
-        (
+        "captures/mysql/log/open_transaction.py::OpenTransaction._enter",
+        Code(
             "table.touched = self._current.touched.setdefault(table.binding, TouchedKeys())",
             "table.touched = TouchedKeys()",
         ),
@@ -150,61 +158,65 @@ MYSQL = (
     ),
     Mutant(
         "rows without all columns count as whole",
-        "captures/mysql/rows/partial_rows.py",
-        ("sink.touched.add(key, partial, inserted)", "sink.touched.add(key, False, inserted)"),
+        "captures/mysql/rows/partial_rows.py::PartialRows._touch",
+        Code("sink.touched.add(key, partial, inserted)", "sink.touched.add(key, False, inserted)"),
         (f"{_MYSQL}/log/test_stream.py::test_row_images_without_every_column",),
         of="rows dropped for partial events are not read again",
     ),
     Mutant(
         "rows that moved without all columns count as updated",
-        "captures/mysql/rows/partial_rows.py",
-        ("sink.touched.add(key, partial, inserted)", "sink.touched.add(key, partial)"),
+        "captures/mysql/rows/partial_rows.py::PartialRows._touch",
+        Code("sink.touched.add(key, partial, inserted)", "sink.touched.add(key, partial)"),
         (f"{_MYSQL}/log/test_stream.py::test_row_images_without_every_column",),
         of="rows moved without all columns count as updated",
     ),
     Mutant(
         "the old key of a row that moved is not recorded",
-        "captures/mysql/rows/log_decoder.py",
-        ("""touched.add(old_key.encode("latin-1"), False)""", "pass"),
+        "captures/mysql/rows/log_decoder.py::_whole_update.write",
+        Code('touched.add(old_key.encode("latin-1"), False)', "pass"),
         (f"{_MYSQL}/rows/test_log_decoder.py", f"{_MYSQL}/log/test_stream.py::test_changes_keys_and_positions", *_BUSY),
         of="rows touched since the chunk was started are emitted",
     ),
     Mutant(
         "a TRUNCATE touches no keys",
-        "captures/mysql/log/open_transaction.py",
-        (
-            "        self._enter(table)\n        if table.touched is not None:\n            table.touched.truncate()\n",
-            "        self._enter(table)\n",
+        "captures/mysql/log/open_transaction.py::OpenTransaction.truncation",
+        Code(
+            """
+self._enter(table)
+if table.touched is not None:
+    table.touched.truncate()
+""",
+            "self._enter(table)",
         ),
         (f"{_MYSQL}/log/test_statement_effects.py::test_truncate",),
         of="truncates are overlooked",
     ),
     Mutant(
         "changes that were returned before the connection broke are returned again",
-        "captures/mysql/log/stream.py",
-        ("                written = broken.row_events\n", "                written = 0\n"),
+        "captures/mysql/log/stream.py::BinlogLog._begin",
+        Code("written = broken.row_events", "written = 0"),
         (f"{_MYSQL}/log/test_stream.py::test_reconnecting_in_the_middle_of_a_transaction_repeats_nothing",),
     ),
     # Scans.
     Mutant(
         "a scan in one snapshot goes on in another one",
-        "captures/mysql/chunks/snapshot_scans.py",
-        ("if self._fence is None or self._given != _given(request.plan.cursor):", "if self._fence is None:"),
+        "captures/mysql/chunks/snapshot_scans.py::SnapshotScan.read",
+        Code("self._given != _given(request.plan.cursor)", "False"),
         (_KEYLESS,),
         of="a physical scan goes on in a rewritten file",
     ),
     Mutant(
         "rows without a key come from the snapshot and from the log",
-        "captures/mysql/chunks/snapshot_scans.py",
-        ("    return True if shown else None\n", "    return False if shown else None\n"),
+        "captures/mysql/chunks/snapshot_scans.py::in_snapshot",
+        Code("return True if shown else None", "return False if shown else None"),
         (_KEYLESS,),
         of="truncates are overlooked where rows have no keys",
     ),
     # Partitions.
     Mutant(
         "a partition's rows are those of its definition of now",
-        "captures/mysql/tables/catalog.py",
-        ("if position > self.until else", "if position else"),
+        "captures/mysql/tables/catalog.py::Partitions.condition",
+        Code("position > self.until", "position"),
         (f"{_MYSQL}/tables_that_change/test_exchanged_partitions.py",),
     ),
 )

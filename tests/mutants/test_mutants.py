@@ -5,6 +5,7 @@ All of them are tried by ``python -m tests.mutants``, which takes half an hour.
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 
 from tests.backfill.mutants import MUTANTS as MODEL
 from tests.mutants.__main__ import MUTANTS, listed
+from tests.mutants.edits import Code, Text, edited
 from tests.mutants.model import ROOT, Mutant, NotRun, caught, copied_to, passes
 from tidemark.testing.servers.postgres import no_source, sources
 
@@ -24,11 +26,55 @@ def _name(mutant: Mutant) -> str:
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=_name)
-def test_the_text_to_change_is_there_once_and_the_tests_are_there(mutant: Mutant) -> None:
-    assert mutant.text() != (ROOT / mutant.file).read_text()
+def test_the_code_to_change_is_there_once_and_the_tests_are_there(mutant: Mutant) -> None:
+    compile(mutant.text(), mutant.file, "exec")
     for test in mutant.tests:
         path, _, name = test.partition("::")
         assert name.partition("[")[0] in (ROOT / path).read_text(), test
+
+
+CODE = """
+class Counter:
+    def add(self, number):
+        # Only once.
+        if (number > 0 and
+                number not in self.seen):
+            self.seen.add(number)
+            self.sum += number
+
+
+def other(number):
+    return number > 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("edit", "line"),
+    [
+        (Code("number > 0 and number not in self.seen", "number > 0"), "if number > 0:"),
+        (Code("self.seen.add(number)\nself.sum += number", "self.sum += number"), "if number > 0 and number"),
+        (Code("if number > 0 and number not in self.seen:\n  self.seen.add(number)\n  self.sum += number"), "pass"),
+    ],
+)
+def test_an_edit_repeats_neither_the_form_of_code_nor_what_is_around_it(edit: Code, line: str) -> None:
+    before, after = ast.unparse(ast.parse(CODE)), edited(CODE, "Counter.add", edit)
+    assert line in after
+    assert after.partition("def other")[2] == before.partition("def other")[2]
+    assert after != before
+
+
+@pytest.mark.parametrize(
+    ("name", "edit"),
+    [
+        ("Counter.add", Code("number", "1")),  # several times
+        ("Counter.add", Code("number < 0", "True")),
+        ("Counter.add", Text("a text", "")),
+        ("Counter.take", Code("number > 0", "True")),
+    ],
+)
+def test_code_that_is_not_there_once_is_not_changed(name: str, edit: Code | Text) -> None:
+    with pytest.raises(ValueError, match=name.partition(".")[2]):
+        edited(CODE, name, edit)
 
 
 def test_names_are_unique_and_those_of_the_model_are_its() -> None:
@@ -52,6 +98,6 @@ def test_a_mutant_is_caught_and_only_a_mutant(tmp_path: Path) -> None:
     assert caught(copy, sample)
     assert passes(copy, sample.tests)
     # Nothing depends on this.
-    assert not caught(copy, replace(sample, change=("the table reads, in its order", "the table reads, in order")))
+    assert not caught(copy, replace(sample, edit=Text("Reads a chunk", "Reads a piece")))
     with pytest.raises(NotRun):
         caught(copy, replace(sample, tests=(f"{WAITING}::test_that_is_not_there",)))
