@@ -6,6 +6,7 @@ import gc
 import itertools
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -103,6 +104,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     servers = sum(mariadb_servers.source(product) is not None for product in (MARIADB, MYSQL))
     _leave_out(config, items, drawn(items, getattr(config.option, "randomly_seed", None), servers=servers))
     for item in items:
+        for mark in _marks_of_folders(item):
+            item.add_marker(mark)
         for shared in ("spark", "spark_cluster"):
             if shared in getattr(item, "fixturenames", ()):
                 item.add_marker(pytest.mark.spark)
@@ -114,6 +117,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if FAST:
         _leave_out(config, items, kept(items))
     items[:] = _in_turn(items)
+
+
+def _marks_of_folders(item: pytest.Item) -> Iterator[pytest.MarkDecorator]:
+    """The ``pytestmark`` of each package that it is in: pytest itself looks for one in modules and classes alone."""
+    package = getattr(getattr(item, "module", None), "__package__", "")
+    while package:
+        mark = getattr(sys.modules[package], "pytestmark", None)
+        if mark is not None:
+            yield mark
+        package = package.rpartition(".")[0]
 
 
 def _in_turn(items: list[pytest.Item]) -> list[pytest.Item]:

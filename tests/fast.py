@@ -11,17 +11,6 @@ import pytest
 
 _MARKERS = ("slow", "heavy", "spark", "docker")
 
-ROOMS = (
-    "tests/end_to_end/",
-    "tests/workload/",
-    "tests/testing/",
-    "tests/mutants/",
-    "tests/runtime/changelog/generations/",
-    "tests/captures/postgres/server/",
-    "tests/captures/postgres/tables_that_change/",
-)
-"""Each test of these is heavy."""
-
 _SERVERS = {"database", "any_database", "each_database", "engine", "postgres", "any_postgres"}
 """Fixtures of tests that need the server."""
 
@@ -38,7 +27,6 @@ def is_left_out(item: pytest.Item) -> bool:
     named = [*getattr(item, "fixturenames", ()), *(spec.params.values() if spec else ())]
     return (
         any(item.get_closest_marker(name) for name in _MARKERS)
-        or item.nodeid.startswith(ROOMS)
         or any(name.startswith(_OTHERS) for name in named if isinstance(name, str))
     )
 
