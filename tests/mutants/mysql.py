@@ -12,8 +12,8 @@ _ONLY = f"{_MYSQL}/test_mysql_only.py"
 _RACE = f"{_MYSQL}/chunks/test_fence_race.py"
 _KEYLESS = f"{_MYSQL}/chunks/test_keyless_tables.py"
 _BUSY = (
-    f"{_CONFORMANCE}/test_backfill.py::test_rows_that_change_while_they_are_read[mariadb]",
-    f"{_CONFORMANCE}/test_backfill.py::test_rows_that_change_while_they_are_read[mysql]",
+    f"{_CONFORMANCE}/test_backfill.py::test_rows_that_change_while_they_are_read[mariadb-lines]",
+    f"{_CONFORMANCE}/test_backfill.py::test_rows_that_change_while_they_are_read[mysql-lines]",
 )
 
 MYSQL = (

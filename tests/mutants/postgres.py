@@ -11,7 +11,7 @@ _CONFORMANCE = "tests/conformance"
 _COLUMNS = "captures/postgres/chunks/column_reader.py"
 _FENCES = f"{_POSTGRES}/chunks/test_fences.py"
 _COUNTED = f"{_POSTGRES}/tables/test_counted_scans.py"
-_BUSY = f"{_CONFORMANCE}/test_backfill.py::test_rows_that_change_while_they_are_read[postgres]"
+_BUSY = f"{_CONFORMANCE}/test_backfill.py::test_rows_that_change_while_they_are_read[postgres-lines]"
 _COMMITS = f"{_POSTGRES}/chunks/test_waiting_commits.py"
 _BETWEEN_SESSIONS = (
     f"{_POSTGRES}/tables_that_change/test_names_in_between.py::test_a_name_that_only_existed_while_the_capture_was_away"
