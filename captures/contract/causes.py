@@ -51,7 +51,7 @@ PARTIAL_ROWS = Cause(
 LOST_POSITION = Cause(
     "lost_position",
     Consequence.EMPTIED,
-    "Let the source keep its log for longer than a capture may be stopped.",
+    "Let the source keep its log for longer than a capture may be stopped. Do not reset it, nor drop its slot.",
     altered=False,
 )
 CONFIGURED = Cause(

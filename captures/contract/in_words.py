@@ -10,7 +10,7 @@ IN_WORDS = {
     "included": "a column is excluded or hashed no longer, or is hashed from now on",
     "key": "it has another key",
     "key_values": "values of its key may have changed without events",
-    "lost_position": "the source's log has gone where the capture had come to",
+    "lost_position": "the source's log does not go on from where the capture had come to",
     "made_again": "another table has its name",
     "made_again_or_key": "another table has its name, or it has another key",
     "partial_rows": "keys changed in too many rows of which the log has a part only",

@@ -81,14 +81,16 @@ CODES = (
         "The server no longer has the log that the capture needs",
         "Changes between the capture's position and the start of the server's log are lost. Set `on_lost_position: "
         "backfill` in connector.config to read all tables again into the same change log, or start over with another "
-        "log and another spark.warehouse. To prevent this, keep binary logs longer (binlog_expire_logs_seconds, expire_logs_days).",
+        "log and another spark.warehouse. To prevent this, keep binary logs longer (binlog_expire_logs_seconds, "
+        "expire_logs_days), and run no RESET MASTER (RESET BINARY LOGS AND GTIDS) on a server that is captured.",
     ),
     manual(
         "TM-MY-016",
         "The position belongs to another server or another history",
         "Point the capture at the server it read before, or at one that has all of its transactions by GTID. Or set "
         "`on_lost_position: backfill` in connector.config to read all tables again into the same change log, or start "
-        "over with another log and another spark.warehouse.",
+        "over with another log and another spark.warehouse. To prevent this, run no RESET MASTER (RESET BINARY LOGS AND "
+        "GTIDS) on a server that is captured.",
     ),
     manual(
         "TM-MY-017",

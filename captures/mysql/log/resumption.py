@@ -47,9 +47,10 @@ def retained_from(session: Session, at: LogPosition) -> RetainedLog:
     size = sum(size for file, size in files.items() if position(file, 0) >= position(at.file, 0)) - at.offset
     by = f"in binary logs from {at.file} on"
     if at.file not in files:
-        return RetainedLog(None, by=f"{by}, which is purged")
+        reset = bool(files) and position(at.file, 0) > max(position(file, 0) for file in files)
+        return RetainedLog(None, by=f"{by}, which {'is not there since the log was reset' if reset else 'is purged'}")
     # A log that was reset has begun the same file again, and ends before the position.
-    return RetainedLog(None if size < 0 else size, by=by)
+    return RetainedLog(None, by=f"{by}, which was reset") if size < 0 else RetainedLog(size, by=by)
 
 
 def end_position(session: Session) -> LogPosition:

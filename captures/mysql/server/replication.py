@@ -73,8 +73,10 @@ def stream_failure(number: int, message: str, server_id: int, account: str) -> S
         return SourceError("TM-MY-006", f"the user may not read the log: {reason}", remedy=remedy)
     if number != _READ_LOG:
         return SourceError("TM-MY-020", f"the server ended the stream of the binary log: {reason}")
-    if "purged" in lower or "could not find first log" in lower or "could not find gtid state" in lower:
+    if "purged" in lower:
         return LostPosition("TM-MY-015", reason)
+    if "could not find first log" in lower or "could not find gtid state" in lower:
+        return LostPosition("TM-MY-015", f"the log was purged, or was reset by RESET MASTER: {reason}")
     if "max_allowed_packet" in lower:
         return SourceError("TM-MY-043", reason)
     if "is not in the master" in lower or "impossible position" in lower or "has more gtids" in lower:

@@ -199,6 +199,8 @@ def test_a_log_that_was_reset_is_found() -> None:
         assert retained_from(session, stored).size == 0
         session.rows("RESET MASTER")
         assert retained_from(session, stored).size is None, "it ends before the position"
+        for position in (stored, replace(stored, file=f"{stored.file[:-1]}9")):
+            assert "reset" in retained_from(session, position).by
         lost(session, stored, "TM-MY-016")
         session.rows("CREATE TABLE test.other (n INT)")
         write(session, 20)
