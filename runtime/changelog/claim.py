@@ -99,10 +99,14 @@ def _existing(store: Store, capture: str) -> ChangeLog | None:
             raise
         return None
     if log.header.capture != capture:
-        raise ChangeLogError(
-            "TM-LOG-005", f"{store.place} is the change log of the capture {log.header.capture!r}, not of {capture!r}"
-        )
+        raise foreign(log, capture)
     return log
+
+
+def foreign(log: ChangeLog, capture: str) -> ChangeLogError:
+    """The error of a log that is not that of the capture of this name."""
+    what = f"{log.store.place} is the change log of the capture {log.header.capture!r}, not of {capture!r}"
+    return ChangeLogError("TM-LOG-005", what)
 
 
 def _created(store: Store, capture: str) -> ChangeLog:
@@ -146,7 +150,7 @@ def _claim(log: ChangeLog, writer: str) -> tuple[Summary, str]:
         claim = Commit(
             number=summary.number + 1,
             epoch=summary.epoch + 1,
-            time=datetime.now(UTC),
+            time=max(datetime.now(UTC), summary.time),
             first_offset=summary.next_offset,
             next_offset=summary.next_offset,
             previous=log.digest(summary.number) if summary.number >= 0 else "",

@@ -243,7 +243,9 @@ class LogWriter:
         raise ChangeLogError("TM-LOG-013", f"{what}: a copy from before it is in its place")
 
     def _commit_of(self, batch: Batch, segments: list[Segment], state: JsonObject, checkpoints: int) -> Commit:
-        change, now = difference(self.summary.state, state), datetime.now(UTC)
+        change = difference(self.summary.state, state)
+        # Readers find a time among the commits: it never goes back, though the clock may be set.
+        now = max(datetime.now(UTC), self.summary.time)
         return Commit(
             number=batch.number,
             epoch=self.epoch,

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
+from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,7 @@ from tidemark.protocol.changelog.layout import SUMMARY_EVERY
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.store import local
 from tidemark.protocol.store.local import DirectoryStore, sync_all
+from tidemark.runtime.changelog import claim, writer
 from tidemark.runtime.changelog.writer import LogWriter
 
 
@@ -217,6 +219,26 @@ def test_many_collections_in_one_commit_keep_few_files_open(root: Path) -> None:
     assert [event["id"] for event in stored(root, "public/t7")] == [0, 1]
     assert ChangeLog(root).summary().totals["public/t299"].events == 2
     assert data_files(root) == named_files(root)
+
+
+def test_the_times_of_commits_do_not_go_back_with_the_clock(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Behind(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Behind:
+            return cls(2020, 1, 1, tzinfo=tz)
+
+    with LogWriter.open(root, "shop") as log:
+        log.commit(log.begin(), {"cursor": 1}, checkpoints=1)
+        monkeypatch.setattr(writer, "datetime", Behind)
+        monkeypatch.setattr(claim, "datetime", Behind)
+        batch = log.begin()
+        batch.add(log.bind(ORDERS, ORDER_SCHEMA, ["id"]), [order(1)])
+        log.commit(batch, {"cursor": 2}, checkpoints=1)
+    LogWriter.open(root, "shop").close()
+    found = ChangeLog(root)
+    times = [found.commit(number).time for number in range(found.latest() + 1)]
+    assert len(times) == 4 and times == sorted(times) and times[1] == times[3]
+    assert (found.offset_at(times[3]), found.offset_at(times[3] + timedelta(seconds=1))) == (0, 1)
 
 
 def test_a_log_of_another_capture_is_refused(root: Path) -> None:
