@@ -15,6 +15,9 @@ from tidemark.captures.contract.source import RetainedLog
 FENCE_SECONDS = 0.05
 """How often to ask the server for the end of its log, while something waits for the log to reach a position."""
 
+CLOCKS_SECONDS = 1.0
+"""If the server's clock is ahead of ours by more, the two say nothing of the lag."""
+
 LOOKS = 1000
 """The most positions of the log's end that are remembered while the capture is behind."""
 
@@ -70,8 +73,10 @@ class SourceLife:
         # All that was in the log at one moment has been read: the rest is younger.
         ages = [] if self._reached_at is None else [now - self._reached_at]
         if log.committed_at is not None:
-            ages.append(time.time() - log.committed_at)
-        # The server's clock may be ahead of ours. Only who has read everything is not behind.
+            by_clocks = time.time() - log.committed_at
+            if by_clocks > -CLOCKS_SECONDS:
+                ages.append(by_clocks)
+        # The server's clock may be somewhat ahead of ours. Only who has read everything is not behind.
         return max(0.001, round(min(ages), 3)) if ages else None
 
     def _reached(self, log: LogStream, retained: RetainedLog, now: float) -> bool:

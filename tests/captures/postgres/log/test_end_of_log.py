@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
+
+import pytest
+
 from tests.captures.postgres.log_reading import PostgresLog, capturing
 from tests.captures.source_tables import prepare
 from tidemark.captures.engine.source_life import SourceLife
@@ -20,12 +25,15 @@ class Lag:
         self._reader = reader
         self._life = SourceLife(600, lambda: self.now)
 
-    def __call__(self) -> float | None:
+    def __call__(self, *, more: int = 0) -> float | None:
+        """Args: more: Bytes that the log has beyond its end."""
         batch = self._reader.read_once(SMALL)
-        return self._life.lag(self._reader.log, self._reader.source.retained(), drained=batch.drained)
+        retained = self._reader.source.retained()
+        assert retained.end is not None
+        return self._life.lag(self._reader.log, replace(retained, end=retained.end + more), drained=batch.drained)
 
 
-def test_a_transaction_that_is_being_read(database: Database) -> None:
+def test_a_transaction_that_is_being_read(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     prepare(database, "CREATE TABLE users (id int PRIMARY KEY, name text)")
     with capturing(database, "users") as reader:
         lag = Lag(reader)
@@ -40,6 +48,12 @@ def test_a_transaction_that_is_being_read(database: Database) -> None:
         assert behind is not None and behind >= 90, "no moment after the transaction has been read to"
         wait_until(lambda: lag() == 0, 30, "all is read")
         assert len(reader.documents) == rows
+        committed = reader.log.committed_at
+        assert committed is not None
+        monkeypatch.setattr(time, "time", lambda: committed - 3600)
+        lag(more=1 << 30)
+        lag.now = 150
+        assert lag(more=1 << 30) == 50, "a clock that was set back does not make it shorter"
 
 
 def test_a_server_that_has_written_a_part_of_a_record(database: Database) -> None:
