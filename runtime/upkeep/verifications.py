@@ -40,7 +40,7 @@ class Schedule(threading.Thread):
         entry: When, and how gently.
         folder: Of the capture.
         is_ready: Whether the capture runs and all backfills are done.
-        tell: Tells of rows that differ.
+        tell: Tells of rows that differ, and of a record that cannot be written.
     """
 
     def __init__(
@@ -55,6 +55,7 @@ class Schedule(threading.Thread):
         self._tell = tell
         self._over = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
+        self._unsaved: VerificationRecord | None = None
         self._lock = threading.Lock()  # Of the process: none is started once it is over.
 
     def __enter__(self) -> Self:
@@ -70,10 +71,14 @@ class Schedule(threading.Thread):
 
     def run(self) -> None:
         while not self._over.wait(LOOK_SECONDS):
-            record, now = VerificationRecord.of(self._folder), datetime.now(UTC)
+            record, now = self.record(), datetime.now(UTC)
             all_tables = record.due(now, self._every)
             if (all_tables or record.retry_due(now, self._every)) and self._is_ready():
                 self._verify(record, all_tables=all_tables)
+
+    def record(self) -> VerificationRecord:
+        """What is known of the last verification, also where it could not be written."""
+        return self._unsaved or VerificationRecord.of(self._folder)
 
     def _verify(self, record: VerificationRecord, *, all_tables: bool) -> None:
         command = [*self._command, *([] if all_tables else _of_lacking(record.lacking))]
@@ -118,8 +123,11 @@ class Schedule(threading.Thread):
     def _remember(self, record: VerificationRecord) -> None:
         try:
             record.save(self._folder)
-        except ChangeLogError as error:  # The capture says the same of its log.
-            logger.warning("%s cannot be written, so tables may be verified once more: %s", FILE, error.message)
+            self._unsaved = None
+        except ChangeLogError as error:
+            self._unsaved = record
+            what = f"{FILE} cannot be written, so tables may be verified once more after a restart: {error.message}"
+            self._tell("warning", what, code=error.code, remedy=error.remedy)
 
 
 def _lacking(found: dict[str, Any]) -> dict[str, Lacking]:
