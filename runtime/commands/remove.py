@@ -117,7 +117,8 @@ def _of_log(file: CaptureFile) -> tuple[str, JsonObject]:
         return "", {}
     life = liveness(read_status(StateFolder.of_file(file.path), file.log_store()))
     if life.exists:
-        raise ChangeLogError("TM-LOG-006", f"the capture is running (process {life.pid})")
+        running = f"the capture is running (process {life.pid})"
+        raise ChangeLogError("TM-LOG-006", running, remedy="Stop it, and give the command again.")
     return log.header.log_id, log.summary().state
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -147,16 +148,22 @@ class _Watch:
             raise SourceError("TM-RUN-031", why)
         return said
 
-    def verifies(self, number: int) -> None:
-        """Says what a verification waits for. Raises as ``look``, and if the connector has refused it."""
+    def verifies(self, number: int) -> Callable[[str], bool]:
+        """Says what a verification waits for. Raises as ``look``, and if the connector has refused it.
+
+        Returns:
+            Tells by its name whether a table is captured no more, as far as that is known.
+        """
         said = self.look(number)
         if refused := said.get("commands", {}).get(str(number)):
             raise UsageError("TM-CAP-004", refused)
-        for name, figures in said.get("tables", {}).items():
+        captured = said.get("tables", {})
+        for name, figures in captured.items():
             waits = figures.get("waits_for") or ""
             if waits and not self._waits.get(name):
                 say_aside(f"{name}: the verification waits for {waits}\n")
             self._waits[name] = waits
+        return lambda name: bool(captured) and name not in captured
 
 
 def _share(text: str) -> float:

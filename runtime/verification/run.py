@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 
@@ -23,7 +23,7 @@ from tidemark.protocol.verification.files import (
 )
 from tidemark.runtime.changelog.files.failures import writing
 from tidemark.runtime.verification.comparison import Kept, compare
-from tidemark.runtime.verification.findings import Found
+from tidemark.runtime.verification.findings import Comparison, Found
 from tidemark.runtime.verification.subjects import Subject
 
 LOOK_SECONDS = 0.2
@@ -56,7 +56,7 @@ def results(
     log: ChangeLog,
     run: int,
     subjects: Iterable[Subject],
-    look: Callable[[], None],
+    look: Callable[[], Callable[[str], bool]],
     kept: Callable[[Subject], Kept | None],
 ) -> Iterator[tuple[Subject, Found]]:
     """Each table with what was found, as soon as it was read and compared.
@@ -65,14 +65,14 @@ def results(
         log: The log.
         run: The verification.
         subjects: The tables.
-        look: Is called while tables are being read. It may raise to end the wait.
+        look: Is called while tables are being read, and tells which are captured no more. It may raise to end the wait.
         kept: Gives what reads the rows that Spark has of a table.
 
     Raises:
         ChangeLogError: The log or files of the verification cannot be read.
     """
     store = log.store
-    waiting: Mapping[str, Subject] = {subject.collection: subject for subject in subjects}
+    waiting: dict[str, Subject] = {subject.collection: subject for subject in subjects}
     pause = LOOK_SECONDS if store.directory is not None else REQUEST_SECONDS
     while waiting:
         ended = {name: said for name in waiting if (said := _ended(log, name, run)) is not None}
@@ -85,7 +85,11 @@ def results(
             yield subject, found
         waiting = {name: subject for name, subject in waiting.items() if name not in ended}
         if waiting and not ended:
-            look()
+            is_gone = look()
+            for name, subject in list(waiting.items()):
+                if is_gone(subject.name):
+                    del waiting[name]
+                    yield subject, Found(Comparison(why="it is captured no more", covered=False), None)
             time.sleep(pause)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 from tests.end_to_end.capture import Capture
 from tests.operations.status import is_caught_up, report, status
@@ -12,6 +13,12 @@ from tests.operations.test_log import read_only
 from tests.workload.tables import create_tables
 from tidemark.testing.deadline import wait_until
 from tidemark.testing.servers.postgres import Database
+
+
+def figures(capture: Capture, table: str) -> dict[str, Any]:
+    """What the capture says of a table; empty if that is not captured."""
+    found: dict[str, Any] = ((report(capture).get("progress") or {}).get("tables") or {}).get(table, {})
+    return found
 
 
 def test_a_capture_that_waits_to_retry_keeps_the_log(database: Database, tmp_path: Path) -> None:
@@ -51,13 +58,17 @@ def test_a_log_that_has_disappeared_names_the_file_to_remove(database: Database,
 def test_what_a_table_costs_that_is_taken_out_is_told_before(database: Database, tmp_path: Path) -> None:
     create_tables(database, 20)
     both = ["public.accounts", "public.entries"]
-    capture = Capture(tmp_path, database, slot_of(database), tables=both)
+    capture = Capture(tmp_path, database, {**slot_of(database), "backfill": {"chunk_rows": 5}}, tables=both)
     with capture.start():
         wait_until(lambda: is_caught_up(capture), 60, "it is caught up")
-        capture.tables = both[:1]
-        capture.write()
-        wait_until(lambda: "no longer captured: public.entries" in capture.output.read_text(), 30, "it is told")
-        wait_until(lambda: set(report(capture)["progress"]["tables"]) == {both[0]}, 30, "it is no longer captured")
+        with capture.start("verify", "--share", "0.1%", "--table", both[1]) as verification:
+            wait_until(lambda: figures(capture, both[1]).get("verified_rows"), 60, "a part of it is verified")
+            capture.tables = both[:1]
+            capture.write()
+            wait_until(lambda: "no longer captured: public.entries" in capture.output.read_text(), 30, "it is told")
+            wait_until(lambda: not figures(capture, both[1]), 30, "it is no longer captured")
+            wait_until(lambda: not verification.running, 30, "the verification ends, too")
+        assert f"{both[1]}: not compared: it is captured no more" in capture.output.read_text()
     capture.tables = both
     capture.write()
     checked = capture.run("check")
