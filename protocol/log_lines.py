@@ -80,6 +80,7 @@ class TableProgress(BaseModel):
         state: ``waiting`` for its turn, ``scanning``, ``paused``, ``failed`` (its backfill; its changes are captured),
             ``away`` (it cannot be captured as it is, and is set aside soon), ``set_aside`` (nothing of it is captured;
             for the three see ``error``), ``done``.
+        paused: No rows of it are read, by command, though it may be done: then only its log is read.
         bytes_done: Bytes of the documents that this process emitted of it.
         bytes_estimated: The table's size on the source's disk, or None if it is unknown.
         rows_per_second: At present, smoothed.
@@ -100,6 +101,7 @@ class TableProgress(BaseModel):
     rows_estimated: int | None = None
     done: bool = False
     state: str = "waiting"
+    paused: bool = False
     bytes_done: int = 0
     bytes_estimated: int | None = None
     rows_per_second: float = 0.0

@@ -168,6 +168,7 @@ def _table(backfill: TableBackfill, speed: RateEstimate, now: float) -> TablePro
         rows_estimated=estimated,
         done=done,
         state=backfill.state,
+        paused=backfill.paused,
         bytes_done=backfill.bytes,
         bytes_estimated=backfill.table.estimated_bytes,
         rows_per_second=0.0 if done else round(speed.per_second, 1),
@@ -199,6 +200,7 @@ def _moving(progress: Progress) -> tuple[object, ...]:
         (
             table.rows_done,
             table.state,
+            table.paused,
             table.error,
             table.dropped,
             table.bad_values,

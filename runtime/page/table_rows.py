@@ -19,7 +19,12 @@ NOT_CAPTURED = "not captured"
 """The state of a table that the log has and the capture does not."""
 
 _HALTED, _READ = 0, 1
-_TURNS = {**dict.fromkeys((state.replace("_", " ") for state in HALTED), _HALTED), "paused": 2, "waiting": 3}
+_TURNS = {
+    **dict.fromkeys((state.replace("_", " ") for state in HALTED), _HALTED),
+    "paused": 2,
+    "done; paused": 2,
+    "waiting": 3,
+}
 _OTHERS, _DONE, _NOT_CAPTURED = 4, 5, 6
 _TONES = {_HALTED: "bad", _DONE: "good"}
 

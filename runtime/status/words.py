@@ -73,7 +73,8 @@ def state_in_words(figures: dict[str, Any]) -> str:
     """The state of a table's backfill alone; empty where nothing is known of one."""
     if "rows_done" not in figures:
         return ""
-    return str(figures.get("state") or ("done" if figures.get("done") else "running")).replace("_", " ")
+    state = str(figures.get("state") or ("done" if figures.get("done") else "running")).replace("_", " ")
+    return "done; paused" if state == "done" and figures.get("paused") else state
 
 
 def _with_reason(state: str, figures: dict[str, Any]) -> str:

@@ -109,13 +109,32 @@ def test_it_waits_for_rows_that_are_read_again_by_their_keys(engine: Engine) -> 
         assert [document["id"] for _, document in second.documents] == [2, 3, 4]
 
 
-def test_a_table_that_is_paused_ends_it(engine: Engine) -> None:
-    wide_users(engine, 5)
+def control(sequence: int, action: str) -> Json:
+    return {"control": {"sequence": sequence, "action": action}}
+
+
+def test_a_table_that_is_paused_ends_it_before_it_begins_and_holds_it_after(engine: Engine) -> None:
+    wide_users(engine, 50)
     bound = engine.bindings("users")
-    with engine.capture(bound) as capture:
+    with engine.capture(bound, **SLOWLY) as capture:
         capture.until(Session.done)
-        capture.send({"control": {"sequence": 1, "action": "pause", "tables": [f"{engine.schema}.users"]}})
+        capture.send(control(1, "pause"))
+        capture.until(lambda c: status_of(c, "users").get("paused"))
+        assert status_of(capture, "users")["state"] == "done"
         capture.send(verify(2))
         capture.until(ended)
         (end,) = of_kind(capture, "verifyEnd")
         assert end["why"] == "it is paused: see tidemark resume"
+        capture.send(control(3, "resume"))
+        capture.send(verify(4))
+        capture.until(lambda c: of_kind(c, "verifyChunk"))
+        capture.send(control(5, "pause"))
+        capture.until(lambda c: status_of(c, "users").get("waits_for") == "tidemark resume, since it is paused")
+        read = len(of_kind(capture, "verifyChunk"))
+        engine.execute("UPDATE users SET extra = '7' WHERE id = 50")
+        engine.until_equal(capture, "users")
+        assert len(of_kind(capture, "verifyChunk")) == read < 5 and len(of_kind(capture, "verifyEnd")) == 1
+        capture.send(control(6, "resume"))
+        capture.until(lambda c: len(of_kind(c, "verifyEnd")) == 2)
+        assert of_kind(capture, "verifyEnd")[1].get("why") is None
+        assert (len(verified(capture)), verified(capture)[50]["extra"]) == (50, 7)

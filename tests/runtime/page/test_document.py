@@ -96,10 +96,17 @@ def test_a_table_that_waits_between_two_chunks_stays_where_it_is(capture: ShownC
     tables = {
         "public.a": {"rows_done": 0, "rows_estimated": 9, "state": "paused"},
         "public.z": {"rows_done": 5, "rows_estimated": 9, "state": "waiting", "rows_per_second": 7.5},
+        "public.b": {"rows_done": 9, "done": True, "state": "done", "paused": True},
     }
     capture.display.log(status_line(tables))
     shown = [(row["name"], row["tone"], row["rate"]) for row in capture.asked()["tables"]["shown"]]
-    assert shown[1:4] == [("public.events", "active", "125/s"), ("public.z", "idle", "7.5/s"), ("public.a", "idle", "")]
+    assert shown[1:5] == [
+        ("public.events", "active", "125/s"),
+        ("public.z", "idle", "7.5/s"),
+        ("public.a", "idle", ""),
+        ("public.b", "idle", ""),
+    ]
+    assert {"state": "done; paused", "count": "1"} in capture.asked()["tables"]["counts"]
 
 
 def test_an_error_of_a_table_is_told_once(capture: ShownCapture) -> None:
