@@ -55,6 +55,10 @@ class TidemarkError(Exception):
         see = f"  see {self.documentation}\n" if self.documentation else ""
         return f"error {self.code}: {self.message}\n  what to do: {self.remedy}\n{see}"
 
+    def as_json(self) -> dict[str, str]:
+        """Code, message and remedy."""
+        return {"code": self.code, "message": self.message, "remedy": self.remedy}
+
     def __str__(self) -> str:
         return f"{self.code}: {self.message}"
 

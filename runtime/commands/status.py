@@ -11,16 +11,18 @@ from typing import Annotated, Any
 import typer
 
 from tidemark.protocol.changelog.layout import HEADER
-from tidemark.protocol.errors import TidemarkError
+from tidemark.protocol.errors import ChangeLogError, TidemarkError
 from tidemark.runtime.commands.arguments import JsonOption
 from tidemark.runtime.commands.printing import print_table, say, say_json, tell_failure
 from tidemark.runtime.many_captures.captures_of_folder import capture_files
 from tidemark.runtime.progress.failures import status_of
 from tidemark.runtime.progress.liveness import Liveness
-from tidemark.runtime.progress.quantities import duration, size
+from tidemark.runtime.progress.quantities import ago, size
 from tidemark.runtime.progress.rereads import is_shown, rereads
 from tidemark.runtime.status.report import place_of, report_of
+from tidemark.runtime.status.verdict import NOT_RUNNING
 from tidemark.runtime.status.words import (
+    as_of_in_words,
     backfill_in_words,
     behind_in_words,
     consumer_in_words,
@@ -66,8 +68,14 @@ def status(path: StatusArgument, json: JsonOption = False) -> None:
 
 def _show(path: Path, *, json: bool) -> int:
     """Prints the status of one capture, and returns the exit status."""
-    now = datetime.now(UTC)
-    report, life = report_of(place_of(path), now)
+    now, place = datetime.now(UTC), place_of(path)
+    try:
+        report, life = report_of(place, now)
+    except ChangeLogError as error:
+        if error.code != "TM-LOG-001" or path.is_dir():
+            raise
+        tell_failure(error, NOT_RUNNING, json=json)
+        return NOT_RUNNING
     if json:
         say_json(report)
     else:
@@ -80,7 +88,8 @@ def _show(path: Path, *, json: bool) -> int:
 
 def _lines(report: dict[str, Any], life: Liveness, now: datetime) -> Iterator[str]:
     yield f"capture  {report['capture']}"
-    yield f"log      {report['log']}"
+    by = f", written last by another capture, whose state is in {report['written_by']}" if report["written_by"] else ""
+    yield f"log      {report['log']}{by}"
     yield f"state    {life.in_words(now)}"
     for need in report["needs"]:
         yield f"needs    you: {need}"
@@ -90,13 +99,16 @@ def _lines(report: dict[str, Any], life: Liveness, now: datetime) -> Iterator[st
         yield f"error    {error['code']}, {when_in_words(error, now)}: {error['message']}"
         if error["passed"] is None and error["remedy"]:
             yield f"         what to do: {error['remedy']}"
+    if (full := report["folder_error"]) is not None:
+        yield f"folder   {full['code']}: {full['message']}; what the tables do is not known"
+        yield f"         what to do: {full['remedy']}"
     if life.state == "running":
         yield f"lag      {lag_in_words(report)}"
-    yield from _source(report["retained"])
+    yield from _source(report["retained"], now)
     if (data := report["data"]) is None:
         yield "data     nothing was committed yet"
     else:
-        yield f"data     commit {data['commit']}, {duration(data['age_seconds'])} ago"
+        yield f"data     commit {data['commit']}, {ago((now - datetime.fromisoformat(data['time'])).total_seconds())}"
         kept = f", kept from offset {report['first_offset']:,} on" if report["first_offset"] else ""
         yield f"events   {report['events']:,}{kept}"
     for name, one in report["consumers"].items():
@@ -105,16 +117,19 @@ def _lines(report: dict[str, Any], life: Liveness, now: datetime) -> Iterator[st
         yield f"consumer unknown: {report['consumers_unknown']}"
 
 
-def _source(retained: dict[str, Any]) -> Iterator[str]:
+def _source(retained: dict[str, Any], now: datetime) -> Iterator[str]:
+    then = as_of_in_words(retained, now)
+    retains, when = ("retained", f", {then}") if then else ("retains", "")
     if retained["unknown"]:
         yield f"source   cannot be asked what it retains: {retained['unknown']}"
     if retained["bytes"] is not None:
         by = f" {retained['by']}" if retained["by"] else ""
-        yield f"source   retains {size(retained['bytes'])} of log{by}{limit_in_words(retained)}"
+        yield f"source   {retains} {size(retained['bytes'])} of log{by}{limit_in_words(retained)}{when}"
     elif retained["by"]:
-        yield f"source   retains an unknown amount of log {retained['by']}"
+        yield f"source   {retains} an unknown amount of log {retained['by']}{when}"
     for failure in retained["failures"]:
-        yield f"source   {failure['code']}: {failure['message']}"
+        part = "log" if failure["code"].startswith("TM-LOG-") else "source"
+        yield f"{part:8} {failure['code']}: {failure['message']}"
         yield f"         what to do: {failure['remedy']}"
 
 
@@ -141,6 +156,9 @@ def _more_lines(report: dict[str, Any], now: datetime) -> Iterator[str]:
         yield f"         what to do: correct the command and send it again; or forget it: {forget}"
     for why in report["refused"].values():
         yield f"failed: {why}"
+    for bad in report["bad_commands"]:
+        yield f"warning  {bad['code']}: {bad['message']}; it is not carried out"
+        yield f"         what to do: {bad['remedy']}"
     for order in report["commands"]:
         yield f"command {order.get('sequence')} is waiting: {order.get('action')}"
 

@@ -42,6 +42,8 @@ def look_at_capture(report: dict[str, Any], life: Liveness, now: datetime, findi
         findings.fail(f"the rows of {name} that a command asked for are not read: {message}", code, remedy)
     for number, why in report["refused"].items():
         findings.warn(f"command {number} was refused: {why}")
+    for bad in report["bad_commands"]:
+        findings.warn(bad["message"], bad["code"], bad["remedy"])
     for name, reread in report["rereads"].items():
         if reread["put_off"]:
             begin = f"tidemark resume {file} --table {shlex.quote(name)}"
@@ -62,8 +64,8 @@ def _errors(report: dict[str, Any], findings: Findings) -> None:
 
 def _retained(retained: dict[str, Any], findings: Findings) -> None:
     kept, limit, left = retained["bytes"], retained["limit"], retained["seconds_left"]
-    if kept is None:
-        return
+    if kept is None or retained["as_of"]:
+        return  # Nothing is known of now.
     if limit is None:
         findings.good(f"the source retains {size(kept)} of its log for the capture, without a limit")
         return

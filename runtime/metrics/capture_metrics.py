@@ -130,8 +130,10 @@ class CaptureMetrics(Passing, Collector):
 def _of_report(report: dict[str, Any]) -> Iterator[Family]:
     yield gauge(names.LAG, _one(report["lag_seconds"]))
     yield gauge(names.CAUGHT_UP, _one(report["caught_up"]))
-    yield gauge(names.SOURCE_AWAY, _one(report["away_seconds"] or 0))
-    yield gauge(names.SILENT, _one(liveness(report).state == "connector silent"))
+    state = liveness(report).state
+    silent = state not in ("running", "waiting for the source")
+    yield gauge(names.SOURCE_AWAY, _one(None if silent else report["away_seconds"] or 0))
+    yield gauge(names.SILENT, _one(silent))
     yield gauge(names.RETAINED, _one(report["retained_bytes"]))
     yield gauge(names.RETAINED_LIMIT, _one(report["retained_limit"]))
     yield gauge(names.RETAINED_LEFT, _one(report["retained_seconds_left"]))

@@ -43,7 +43,9 @@ CAUGHT_UP = Metric(
     "tidemark_caught_up", "gauge", "1 if every backfill is done and the source's log is read to its end, else 0"
 )
 SOURCE_AWAY = Metric(
-    "tidemark_source_away_seconds", "gauge", "For how long the source cannot be reached; 0 while it can"
+    "tidemark_source_away_seconds",
+    "gauge",
+    "For how long the source cannot be reached; 0 while it can, absent while that is unknown",
 )
 VERIFIED = Metric(
     "tidemark_verified_timestamp_seconds", "gauge", "When a table was last compared with its source", ("table",)
@@ -55,9 +57,13 @@ VERIFIED_DIFFERENT = Metric(
     ("table", "in"),
 )
 SILENT = Metric(
-    "tidemark_connector_silent", "gauge", "1 if the connector says nothing, so that nothing is known, else 0"
+    "tidemark_connector_silent",
+    "gauge",
+    "1 if there is no connector, or it says nothing, so that nothing is known, else 0",
 )
-RETAINED = Metric("tidemark_retained_bytes", "gauge", "Log that the source retains for this capture")
+RETAINED = Metric(
+    "tidemark_retained_bytes", "gauge", "Log that the source retains for this capture; absent while that is unknown"
+)
 RETAINED_LIMIT = Metric(
     "tidemark_retained_limit_bytes",
     "gauge",

@@ -10,8 +10,8 @@ from tidemark.runtime.page.charts import BYTES, LAG, RETAINED, ROWS, UNKNOWN, by
 from tidemark.runtime.page.history import Sample
 from tidemark.runtime.page.table_rows import NOT_CAPTURED, TableRow
 from tidemark.runtime.progress.liveness import time_of
-from tidemark.runtime.progress.quantities import duration, size
-from tidemark.runtime.status.words import lag_in_words, limit_in_words
+from tidemark.runtime.progress.quantities import ago, duration, size
+from tidemark.runtime.status.words import as_of_in_words, lag_in_words, limit_in_words
 
 CAPTURE_CHARTS = (LAG, ROWS, RETAINED)
 MATERIALIZE_CHARTS = (ROWS, BYTES)
@@ -23,7 +23,7 @@ def capture_figures(report: dict[str, Any], samples: Sequence[Sample], now: date
     return [
         _figure(LAG.name, "Lag", lag, caught_up or ("" if lag == UNKNOWN else "behind the source")),
         _figure(ROWS.name, "Rows per second", *_rate(samples), _last_commit(report, now)),
-        _retained(report["retained"]),
+        _retained(report["retained"], now),
     ]
 
 
@@ -85,15 +85,20 @@ def _last_commit(report: dict[str, Any], now: datetime) -> str:
     at = None if data is None else time_of(data["time"])
     if data is None or at is None:
         return "nothing was committed yet"
-    return f"last commit {duration((now - at).total_seconds())} ago"
+    return f"last commit {ago((now - at).total_seconds())}"
 
 
-def _retained(retained: dict[str, Any]) -> dict[str, Any]:
+def _retained(retained: dict[str, Any], now: datetime) -> dict[str, Any]:
     count, limit = retained["bytes"], retained["limit"]
     known = count is not None
     limited = limit_in_words(retained).lstrip(",; ") if known else ""
     figure = _figure(
-        RETAINED.name, "Log that the source retains", size(count) if known else UNKNOWN, limited, retained["by"]
+        RETAINED.name,
+        "Log that the source retains",
+        size(count) if known else UNKNOWN,
+        limited,
+        retained["by"],
+        as_of_in_words(retained, now),
     )
     if known and limit:
         figure["limit"] = {

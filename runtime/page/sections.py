@@ -117,5 +117,7 @@ def notes(report: dict[str, Any], unknown: str) -> Iterator[str]:
         yield f"not verified: {what}: {why}"
     for why in report["refused"].values():
         yield f"a command failed: {why}"
+    for bad in report["bad_commands"]:
+        yield f"a command is not carried out: {bad['code']}: {bad['message']}"
     for command in report["commands"]:
         yield f"command {command.get('sequence')} is waiting: {command.get('action')}"

@@ -54,8 +54,7 @@ def serve_capture(
     def read() -> Reading:
         rows, size = metrics.written()
         said = status.totals()
-        away = said["away_seconds"] is not None  # The lag is that of before.
-        return Reading(rows, size, None if away else said["lag_seconds"], said["retained_bytes"])
+        return Reading(rows, size, said["lag_seconds"], said["retained_bytes"])
 
     history = History(read)
     document = CaptureDocument(capture, str(file), LogFacts(file), history, status.report, errors)

@@ -15,6 +15,9 @@ from tidemark.protocol.log_lines import LogLine, Progress, TableProgress
 from tidemark.protocol.logs import STATUS
 from tidemark.runtime.progress.liveness import SILENT_SECONDS, SLACK_SECONDS
 
+OF_SOURCE = ("retained_bytes", "retained_limit", "retained_by", "retained_seconds_left")
+"""Figures that the source gives."""
+
 RATE_SECONDS = 10.0
 """Rates are averages over about this time."""
 
@@ -82,6 +85,8 @@ class Figures:
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._heard_at = now()
+        self._ended = False
+        self._last_known: dict[str, Any] | None = None
         self.tables: dict[str, TableFigures] = {}
         self.connector = Progress()
         self.events = 0
@@ -111,6 +116,9 @@ class Figures:
             return False
         self.connector = progress
         self._heard_at = self._now()
+        self._ended = False
+        if progress.away_seconds is None:
+            self._last_known = progress.model_dump(include=set(OF_SOURCE))
         for name, table in progress.tables.items():
             figures = self.tables.setdefault(name, TableFigures())
             figures.progress = table
@@ -119,11 +127,22 @@ class Figures:
             self.doing = line.message
         return True
 
+    def connector_ended(self) -> None:
+        """The connector has ended, and another is to be opened."""
+        self._ended = True
+
+    @property
+    def knows_source(self) -> bool:
+        """Whether what was said of the source is of now."""
+        return not self.is_silent and self.connector.away_seconds is None
+
     @property
     def is_silent(self) -> bool:
-        """Whether the connector has sent no status line for so long that nothing is known of its source."""
+        """Whether nothing is known of the source: there is no connector, or it has sent no status line for so long."""
         limit = self.connector.silence_seconds
-        return self._now() - self._heard_at > (SILENT_SECONDS if limit is None else limit + SLACK_SECONDS)
+        return self._ended or self._now() - self._heard_at > (
+            SILENT_SECONDS if limit is None else limit + SLACK_SECONDS
+        )
 
     def committed(self, commit: Commit) -> None:
         self.commits += 1
@@ -163,5 +182,11 @@ class Figures:
             "commits": self.commits,
             "commit": self.commit,
             **self.connector.model_dump(exclude={"tables"}),
-            **({"lag_seconds": None, "caught_up": False} if self.is_silent else {}),
+            **self._unknown(),
         }
+
+    def _unknown(self) -> dict[str, Any]:
+        """What is not known any more while nothing is heard of the source, and what was known of it last."""
+        if self.knows_source:
+            return {}
+        return {"lag_seconds": None, "caught_up": False, **dict.fromkeys(OF_SOURCE), "last_known": self._last_known}

@@ -58,6 +58,8 @@ class LineDisplay:
 
     def notice(self, level: str, message: str, **fields: Any) -> None:
         with self._lock:
+            if "retry_seconds" in fields:
+                self._figures.connector_ended()
             if severity(level) >= self._least:
                 self._write(level, message, "", fields)
 

@@ -43,6 +43,9 @@ class LiveDisplay:
             self._print(line.level, line.message)
 
     def notice(self, level: str, message: str, **fields: Any) -> None:
+        if "retry_seconds" in fields:
+            with self._lock:
+                self._figures.connector_ended()
         if severity(level) >= self._least:
             self._print(level, message)
 
@@ -94,7 +97,7 @@ def draw(figures: Figures) -> RenderableType:
         parts.append(f"backfills waiting: {visible(connector.held)}")
     if connector.away_seconds is not None:
         parts.append(f"source unreachable for {duration(connector.away_seconds)}")
-    if connector.retained_bytes is not None:
+    if connector.retained_bytes is not None and figures.knows_source:
         parts.append(f"source retains {size(connector.retained_bytes)} of log{_forecast(connector)}")
     return Group(table, Text(" · ".join(parts), style="bold"), Text(visible(figures.doing), style="dim"))
 

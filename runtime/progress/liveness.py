@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tidemark.runtime.progress.processes import Process, known
+from tidemark.runtime.progress.processes import Process, known, uptime
 from tidemark.runtime.progress.quantities import duration
 
 FRESH_SECONDS = 20.0
@@ -25,9 +25,10 @@ class Liveness:
     """What is known of a capture's processes.
 
     Attributes:
-        state: ``running``; ``waiting for the source``; ``connector silent``; ``not answering``, for a process that
-            exists but does not write its status, or was halted by a signal; ``stopped``, ``caught up``, ``failed`` and
-            ``killed`` after the end; ``unknown``.
+        state: ``running``; ``waiting for the source``; ``waiting for the log``, which cannot be written; ``connector
+            failed``, until another one is open; ``connector silent``; ``not answering``, for a process that exists but
+            does not write its status, or was halted by a signal; ``stopped``, ``caught up``, ``failed`` and ``killed``
+            after the end; ``unknown``.
         running: It runs, whatever the state of its source or connector.
         since: When the state began, as far as known.
         pid: Id of the process, 0 if unknown.
@@ -53,6 +54,10 @@ class Liveness:
                 return f"running (process {self.pid}) for {ago}"
             case "waiting for the source":
                 return f"running (process {self.pid}), but the source has been unreachable for {ago}"
+            case "waiting for the log":
+                return f"running (process {self.pid}), but its change log could not be written for {ago}"
+            case "connector failed":
+                return f"running (process {self.pid}), but its connector failed {ago} ago, and is opened again"
             case "connector silent":
                 return f"running (process {self.pid}), but its connector has sent nothing for {ago}"
             case "not answering" if self.halted:
@@ -80,8 +85,10 @@ def liveness(status: dict[str, Any] | None, now: datetime | None = None) -> Live
     ended = time_of(status.get("ended"))
     if ended is not None:
         return Liveness(str(status.get("outcome")), False, ended, pid)
-    fresh = written is not None and (moment - written).total_seconds() < FRESH_SECONDS
     here = status.get("host") == socket.gethostname()
+    if here and written is not None and isinstance(said := status.get("uptime"), int | float) and said <= uptime():
+        moment = written + timedelta(seconds=uptime() - said)  # Somebody may have set the clock since.
+    fresh = written is not None and (moment - written).total_seconds() < FRESH_SECONDS
     process = known(pid) if here else None
     if here and (process is None or (not fresh and written is not None and _is_younger(process, written))):
         return Liveness("killed", False, written, pid)
@@ -89,6 +96,9 @@ def liveness(status: dict[str, Any] | None, now: datetime | None = None) -> Live
         return Liveness("not answering", False, written, pid, halted=True)
     if not fresh:
         return Liveness("not answering" if here else "unknown", False, written, pid)
+    if isinstance(retry := status.get("retry"), dict):
+        state = "waiting for the log" if str(retry.get("code")).startswith("TM-LOG-") else "connector failed"
+        return Liveness(state, True, time_of(retry.get("since")), pid)
     if (away := time_of(status.get("source_away_since"))) is not None:
         return Liveness("waiting for the source", True, away, pid)
     heard = time_of(status.get("status_time"))

@@ -45,7 +45,12 @@ def known(pid: int) -> Process | None:
     return Process()
 
 
+def uptime() -> float:
+    """A clock in seconds that nobody sets: since the machine was started, where the system has it."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
 def _time_of(ticks: int) -> datetime:
     """A time that is given in ticks since the machine was started."""
-    ago = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+    ago = uptime() - ticks / os.sysconf("SC_CLK_TCK")
     return datetime.fromtimestamp(time.time() - ago, UTC)

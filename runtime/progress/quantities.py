@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+CLOCKS_SECONDS = 2.0
+"""The clocks of two machines may differ by this, which is not worth a word."""
+
 
 def duration(seconds: float | None) -> str:
     """A duration as text: 850 ms, 12 s, 3 min 20 s, 5 h 12 min; a dash if unknown."""
@@ -16,6 +19,13 @@ def duration(seconds: float | None) -> str:
     if minutes < 60:
         return f"{minutes} min {rest} s"
     return f"{minutes // 60} h {minutes % 60} min"
+
+
+def ago(seconds: float) -> str:
+    """The age of what another machine may have noted, by its clock."""
+    if seconds >= -CLOCKS_SECONDS:
+        return f"{duration(seconds)} ago"
+    return f"just now (by a clock that is {duration(-seconds)} ahead of this machine's)"
 
 
 def size(count: float) -> str:

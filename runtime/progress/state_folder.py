@@ -7,7 +7,7 @@
     .NAME.tidemark/asked         touched when a command waits in an object store
     .NAME.tidemark/renewals.json which tables were asked for because they were read too long ago: see ``renewals``
     .NAME.tidemark/verification.json  when all tables were verified last, and which could not be
-    .NAME.tidemark/id            another text for each folder
+    .NAME.tidemark/id            another text for each folder but its copies, which have other inodes
     .NAME.tidemark/lock          held by the process that captures
 """
 
@@ -24,6 +24,8 @@ from uuid import uuid4
 
 from tidemark.protocol.changelog import layout
 from tidemark.protocol.errors import ChangeLogError
+from tidemark.protocol.messages import JsonObject
+from tidemark.protocol.store import Store
 from tidemark.runtime.changelog.files.failures import writing
 from tidemark.runtime.changelog.files.lock import WriterLock, note_in
 
@@ -97,10 +99,23 @@ class StateFolder:
             remedy="Make one of them writable, or set XDG_STATE_HOME to a folder that is.",
         )
 
+    def taken_by(self, log: Store) -> StateFolder | None:
+        """The folder of another capture file, where that was the last to write a log in a directory."""
+        other = None if log.directory is None else StateFolder.of_log(log.directory).path
+        if other is None or not self._places or not other.is_dir():
+            return None
+        ours = any(place.is_dir() and other.samefile(place) for place in self._places)
+        return None if ours else StateFolder([other])
+
     @property
     def id(self) -> str:
-        """A text that no other folder has. It is kept in the folder, and empty where that is not taken."""
+        """A text that no other folder has, and no copy of this. It is empty where the folder is not taken."""
         return self._id
+
+    def wrote(self, status: JsonObject) -> bool:
+        """Whether a status was written in this folder, and not in another one of which this is a copy."""
+        _, _, inode = str(status.get("folder")).partition("-")
+        return not inode or self.path is None or inode == str(self.path.stat().st_ino)
 
     def adopt(self, root: Path) -> None:
         """Takes over what earlier versions kept in a log's directory: commands that wait, and an old status."""
@@ -134,7 +149,7 @@ def _id_of(folder: Path) -> str:
     path = folder / _ID
     if not path.exists() or not path.read_text():  # A full disk leaves an empty file.
         path.write_text(uuid4().hex)
-    return path.read_text()
+    return f"{path.read_text()}-{folder.stat().st_ino}"
 
 
 def user_folder() -> Path:

@@ -1,10 +1,10 @@
 """The state and progress of a running capture, in a file of its state folder, for other commands.
 
-``status.json`` holds ``{"pid": …, "host": …, "folder": …, "time": "…Z", …}`` with the members of ``Health.as_fields``
-and of ``Figures.as_fields``, and two by sequence: ``commands``, why the connector refused one, empty if it did not; and
-``unsent``, why the connector does not get one. It is replaced once a second while something changes, and every few
-seconds otherwise: an old file belongs to a capture that hangs or was killed. A capture that has ended leaves its last
-file.
+``status.json`` holds ``{"pid": …, "host": …, "folder": …, "time": "…Z", "uptime": …, …}`` with the members of
+``Health.as_fields`` and of ``Figures.as_fields``, and two by sequence: ``commands``, why the connector refused one,
+empty if it did not; and ``unsent``, why the connector does not get one. It is replaced once a second while something
+changes, and every few seconds otherwise: an old file belongs to a capture that hangs or was killed. A capture that has
+ended leaves its last file.
 
 Where the log is in an object store, a copy in the log is a sign of life.
 """
@@ -35,6 +35,7 @@ from tidemark.runtime.progress.failures import failure_of
 from tidemark.runtime.progress.figures import Figures
 from tidemark.runtime.progress.health import Health
 from tidemark.runtime.progress.liveness import liveness
+from tidemark.runtime.progress.processes import uptime
 from tidemark.runtime.progress.sign_of_life import SignOfLife, as_json, as_status, given
 from tidemark.runtime.progress.state_folder import STATUS, StateFolder
 
@@ -48,6 +49,9 @@ COMMANDS = 20
 
 LOOK_SECONDS = 1.0
 """How often it is tried whether the log can be written."""
+
+TOLD_SECONDS = 60.0
+"""A log line says no more often than this that the file cannot be written."""
 
 BLOCK = 4096
 """The file's size is a multiple of this, with the same amount spare: its content can be replaced on a full disk."""
@@ -78,6 +82,8 @@ class StatusFile(Passing):
         self._over = threading.Event()
         self._commands: dict[str, str] = {}
         self._unsent: dict[str, str] = {}
+        self._folder_error: ChangeLogError | None = None
+        self._full_told_at = -TOLD_SECONDS
 
     def begin(self) -> None:
         """Writes the file from now on: the log belongs to this process. Before, it belongs to another, or to none."""
@@ -125,6 +131,9 @@ class StatusFile(Passing):
                 for sequence in fields.get("unsent", ()):
                     _keep(self._unsent, sequence, message)
                 self._health.failed(str(code), message, str(fields.get("remedy", "")))
+                if "retry_seconds" in fields:
+                    self._health.connector_ended(str(code))
+                    self._figures.connector_ended()
                 self._write(now=False)
 
     def expect(self, tables: Iterable[str]) -> None:
@@ -186,17 +195,20 @@ class StatusFile(Passing):
             self._later.cancel()
             self._later = None
         self._written_at = time.monotonic()
-        essential = self._essential()
-        whole = _bytes({**essential, **self._figures.as_fields()})
         assert self._folder.path is not None, "the log belongs to this process, and so does its state folder"
         path = self._folder.path / STATUS
-        # The capture does not need this file: it goes on where the folder is full, or gone.
-        with suppress(OSError):
-            try:
+        self._folder_error = None
+        try:
+            with writing(path):
                 path.parent.mkdir(exist_ok=True)
-                _replace(path, whole)
-            except OSError:
-                _overwrite(path, _bytes(essential))
+                _replace(path, _bytes({**self._essential(), **self._figures.as_fields()}))
+        except ChangeLogError as error:  # The capture does not need this file: it goes on.
+            self._folder_error = error
+            with suppress(OSError):
+                _overwrite(path, _bytes(self._essential()))
+            if time.monotonic() - self._full_told_at >= TOLD_SECONDS:
+                self._full_told_at = time.monotonic()
+                self._display.notice("warning", error.message, code=error.code, remedy=error.remedy)
 
     def _essential(self) -> dict[str, Any]:
         return {
@@ -204,9 +216,11 @@ class StatusFile(Passing):
             "host": socket.gethostname(),
             "folder": self._folder.id,
             "time": datetime.now(UTC).isoformat(),
+            "uptime": uptime(),
             **self._health.as_fields(),
             "commands": self._commands,
             "unsent": self._unsent,
+            "folder_error": None if self._folder_error is None else self._folder_error.as_json(),
         }
 
     def _write_later(self) -> None:
@@ -254,6 +268,8 @@ def read_status(folder: StateFolder, log: Store | None = None) -> dict[str, Any]
     here = None
     with suppress(OSError):
         here = None if folder.path is None else as_status((folder.path / STATUS).read_bytes())
+    if here is not None and not here.get("ended") and not folder.wrote(here):
+        here = None  # The process in it captures elsewhere.
     if log is None or log.directory is not None or liveness(here).running:
         return here
     found = [status for status in (here, given(log)) if status is not None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
@@ -18,6 +19,7 @@ from tidemark.protocol.store import Store
 from tidemark.protocol.store.local import DirectoryStore
 from tidemark.protocol.store.opening import opened
 from tidemark.protocol.verification.files import FOLDER, Verified
+from tidemark.runtime.changelog.claim import foreign
 from tidemark.runtime.progress.liveness import Liveness, liveness
 from tidemark.runtime.progress.log_consumers import kept_and_read
 from tidemark.runtime.progress.rereads import rereads
@@ -46,6 +48,7 @@ NOTHING_OF_LOG: dict[str, Any] = {
     "verification": None,
     "tables": {},
     "commands": [],
+    "bad_commands": [],
 }
 """What ``of_log`` says of a log of which nothing is known yet."""
 
@@ -74,8 +77,7 @@ class Place:
     @property
     def mistake_as_json(self) -> dict[str, str] | None:
         """The mistake's code, message and remedy."""
-        error = self.mistake
-        return None if error is None else {"code": error.code, "message": error.message, "remedy": error.remedy}
+        return None if self.mistake is None else self.mistake.as_json()
 
 
 def place_of(path: Path) -> Place:
@@ -93,7 +95,7 @@ def place_of(path: Path) -> Place:
         file = read_capture_file(path)
     except UsageError as error:
         place = KnownLog(path).place()
-        if place is None or not path.exists():
+        if place is None:
             raise
         return Place(path, opened(place), folder, mistake=error)
     return Place(path, file.log_store(), folder, file)
@@ -108,14 +110,20 @@ def report_of(place: Place, now: datetime) -> tuple[dict[str, Any], Liveness]:
     log = _log_of(place)
     said: JsonObject = read_status(place.folder, log.store) or {}
     life = liveness(said or None, now)
-    asks = place.file is not None and not life.running
-    retained = ask_source(place.file, log, said, life, now) if asks and place.file else retained_now(said, life)
+    other = place.folder.taken_by(log.store)
+    if life.running or place.file is None:
+        retained = retained_now(said, life)
+    elif (taken := _taken(place.file, log, other, now)) is not None:
+        retained = Retained(failures=[taken.as_json()])
+    else:
+        retained = ask_source(place.file, log, said, life, now)
     report = {
         "capture": log.header.capture,
         "file": None if place.path.is_dir() else str(place.path),
         "file_error": place.mistake_as_json or refused_edit(said, life),
         "log": log.store.place,
         "log_id": log.header.log_id,
+        "written_by": None if other is None else str(other.path),
         **of_status(said, life, retained),
         **of_log(place, log, now),
     }
@@ -145,6 +153,7 @@ def of_status(said: JsonObject, life: Liveness, retained: Retained) -> dict[str,
         "pid": life.pid or None,
         "source_away_since": said.get("source_away_since") if life.running else None,
         "error": said.get("error"),
+        "folder_error": said.get("folder_error") if life.running else None,
         "lag_seconds": said.get("lag_seconds") if running else None,
         "caught_up": bool(said.get("caught_up")) if running else None,
         "retained": asdict(retained),
@@ -168,10 +177,11 @@ def of_log(place: Place, log: ChangeLog, now: datetime) -> dict[str, Any]:
     summary = log.summary()
     kept = kept_and_read(log)
     spark = {} if place.file is None else spark_tables(place.file, log, now)
+    waiting, bad = WaitingCommands.of(place.folder, log.store).look(0)
     return {
         "commit": summary.number,
         "committed": summary.time.isoformat(),
-        "age_seconds": round((now - summary.time).total_seconds(), 3),
+        "age_seconds": _age(now, summary.time),
         "data": _last_with_data(log, summary.next_offset, now),
         "events": summary.next_offset,
         "first_offset": kept.first_offset,
@@ -185,7 +195,8 @@ def of_log(place: Place, log: ChangeLog, now: datetime) -> dict[str, Any]:
             name.replace("/", "."): {"events": totals.events, "bytes": totals.bytes}
             for name, totals in sorted(summary.totals.items())
         },
-        "commands": msgspec.to_builtins(WaitingCommands.of(place.folder, log.store).waiting(0)),
+        "commands": msgspec.to_builtins(waiting),
+        "bad_commands": [error.as_json() for error in bad.values()],
     }
 
 
@@ -194,10 +205,25 @@ def _log_of(place: Place) -> ChangeLog:
         return ChangeLog(place.log)
     except ChangeLogError as error:
         known = None if place.path.is_dir() else KnownLog(place.path)
-        if error.code != "TM-LOG-001" or known is None or not (log_id := known.log_id(place.log)):
+        if error.code != "TM-LOG-001" or known is None:
             raise
+        if not (log_id := known.log_id(place.log)):
+            start = f"Start it: tidemark capture {shlex.quote(str(place.path))}"
+            raise ChangeLogError("TM-LOG-001", f"{error.message}: no capture has run here yet", remedy=start) from None
         what = f"the change log {log_id} is not at {place.log.place}; the file {known.path} records it"
         raise ChangeLogError("TM-LOG-013", what) from None
+
+
+def _taken(file: CaptureFile, log: ChangeLog, other: StateFolder | None, now: datetime) -> ChangeLogError | None:
+    """Why the capture of a file cannot write a log that has become another's; None if it can.
+
+    Args:
+        other: The state folder of another capture file that was the last to write it.
+    """
+    if log.header.capture != file.capture:
+        return foreign(log, file.capture)
+    life = liveness(None if other is None else read_status(other), now)
+    return ChangeLogError("TM-LOG-006", f"process {life.pid} writes {log.store.place}") if life.exists else None
 
 
 def _last_with_data(log: ChangeLog, end: int, now: datetime) -> dict[str, Any] | None:
@@ -205,8 +231,12 @@ def _last_with_data(log: ChangeLog, end: int, now: datetime) -> dict[str, Any] |
     if end == 0:
         return None
     commit = log.commit(log.commit_with_offset(end - 1))
-    age = (now - commit.time).total_seconds()
-    return {"commit": commit.number, "time": commit.time.isoformat(), "age_seconds": round(age, 3)}
+    return {"commit": commit.number, "time": commit.time.isoformat(), "age_seconds": _age(now, commit.time)}
+
+
+def _age(now: datetime, time: datetime) -> float:
+    """In seconds; 0 of what another machine has noted by a clock that is ahead, as ``ago`` tells."""
+    return round(max(0.0, (now - time).total_seconds()), 3)
 
 
 def _verification(place: Place, now: datetime) -> dict[str, Any] | None:

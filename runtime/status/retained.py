@@ -32,6 +32,7 @@ class Retained:
         seconds_left: Until the limit at the present rate; None if there is no forecast.
         by: Where or for what, in words; empty where that is unknown.
         unknown: Why the source cannot be asked, with the error's code; empty if it can.
+        as_of: When all this was so, in ISO form; None if it is so now. What is retained now is unknown then.
         failures: Why the capture could not resume: code, message and remedy of each reason.
     """
 
@@ -40,16 +41,23 @@ class Retained:
     seconds_left: float | None = None
     by: str = ""
     unknown: str = ""
+    as_of: str | None = None
     failures: list[dict[str, str]] = field(default_factory=list)
 
 
 def retained_now(said: JsonObject, life: Liveness) -> Retained:
     """What a running capture has said of it."""
-    progress = _progress(said)
+    progress = _progress(said.get("last_known") or said)
     if progress is None or not life.running:
         return Retained()
-    seconds_left = progress.retained_seconds_left if life.state == "running" else None
-    return Retained(progress.retained_bytes, progress.retained_limit, seconds_left, progress.retained_by or "")
+    now = life.state == "running"
+    return Retained(
+        progress.retained_bytes,
+        progress.retained_limit,
+        progress.retained_seconds_left if now else None,
+        progress.retained_by or "",
+        as_of=None if now else said.get("source_time"),
+    )
 
 
 def ask_source(file: CaptureFile, log: ChangeLog, said: JsonObject, life: Liveness, now: datetime) -> Retained:

@@ -14,6 +14,10 @@ WELL, NEEDS_SOMEBODY, NOT_RUNNING = 0, 1, 3
 """Exit statuses of ``tidemark status``. 2 is wrong usage, as of every command."""
 
 
+HINDERED = ("waiting for the source", "waiting for the log", "connector failed", "connector silent", "not answering")
+"""States in which nothing is captured though the capture has a process."""
+
+
 @dataclass(frozen=True, slots=True)
 class Need:
     """A reason why somebody is needed.
@@ -38,7 +42,9 @@ def needs(report: dict[str, Any], life: Liveness) -> list[Need]:
         lacking.append(_of_error(f"the capture failed: {error['code']}", error))
     elif error is not None and error["passed"] is None:
         lacking.append(_of_error(f"an error is not resolved: {error['code']}", error))
-    if life.state in ("waiting for the source", "connector silent", "not answering"):
+    if (full := report["folder_error"]) is not None:
+        lacking.append(_of_error("the state folder cannot be written", full))
+    if life.state in HINDERED:
         lacking.append(Need(life.state))
     for name, one in report["halted"].items():
         text = f"{name} is {one['state'].replace('_', ' ')}"

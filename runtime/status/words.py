@@ -8,7 +8,7 @@ from typing import Any
 
 from tidemark.protocol.error_codes import REGISTERED
 from tidemark.runtime.progress.liveness import time_of
-from tidemark.runtime.progress.quantities import duration, size
+from tidemark.runtime.progress.quantities import ago, duration, size
 
 
 def lag_in_words(report: dict[str, Any]) -> str:
@@ -17,6 +17,13 @@ def lag_in_words(report: dict[str, Any]) -> str:
         return "0 s, caught up"
     seconds = report["lag_seconds"]
     return "unknown" if seconds is None else duration(seconds)
+
+
+def as_of_in_words(retained: dict[str, Any], now: datetime) -> str:
+    """When the source retained this, where it is not known what it retains now; empty where that is known."""
+    then = time_of(retained["as_of"])
+    known = retained["bytes"] is not None or retained["by"]
+    return "" if then is None or not known else f"{duration((now - then).total_seconds())} ago; unknown since then"
 
 
 def limit_in_words(retained: dict[str, Any]) -> str:
@@ -52,7 +59,7 @@ def consumer_in_words(consumer: dict[str, Any], now: datetime) -> str:
         words += f" for {duration((now - since).total_seconds())}"
     if consumer["lost"]:
         words += f", {consumer['lost']:,} of them not kept any more"
-    return words if seen is None else f"{words}; seen {duration((now - seen).total_seconds())} ago"
+    return words if seen is None else f"{words}; seen {ago((now - seen).total_seconds())}"
 
 
 def backfill_in_words(figures: dict[str, Any]) -> tuple[str, str, str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import suppress
 
 import msgspec
 
@@ -42,6 +43,7 @@ class Steering:
         self._actions: frozenset[str] = FIRST
         self._opened_at = self._looked_at = time.monotonic()
         self._told: set[tuple[int, Action]] = set()
+        self._bad: set[int] = set()
         self._greeted = False
         self._asked = commands.asked()
         self._requested_at = -REQUEST_SECONDS
@@ -118,11 +120,22 @@ class Steering:
 
     def _waiting(self) -> list[Control]:
         try:
-            return self._commands.waiting(self._sent)
+            commands, bad = self._commands.look(self._sent)
         except ChangeLogError as error:
             if error.code != "TM-LOG-017":
                 raise
             return []  # The store is away, which the sign of life tells.
+        for number in bad.keys() - self._bad:
+            self._bad.add(number)
+            self._set_aside(number, bad[number])
+        return commands
+
+    def _set_aside(self, number: int, error: ChangeLogError) -> None:
+        """Puts away a file that is no command, and tells it: the others are carried out."""
+        remedy = error.remedy
+        with suppress(ChangeLogError):  # It cannot be read or moved: it is passed over.
+            remedy = f"It was moved to {self._commands.set_aside(number)}. Send the command again."
+        self._display.notice("warning", f"{error.message}; it is not carried out", code=error.code, remedy=remedy)
 
     def _forget(self, done: int) -> None:
         try:

@@ -3,6 +3,7 @@
 ::
 
     control/00000000000000000007.json   one command; its number is its ``sequence``
+    control/00000000000000000007.bad    the same, of a file that is no command: the capture has set it aside
     control/compact                     the capture is asked to compact its log, which is no command to the connector
 
 The files are in the capture's state folder; of a log in an object store they are in the log, where any machine can give
@@ -13,6 +14,7 @@ member ``control``, in the same checkpoint as the command's effects, so that bot
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 
 import msgspec
 import orjson
@@ -119,12 +121,37 @@ class WaitingCommands:
             self.place.delete(_COMPACT)
 
     def waiting(self, after: int) -> list[Control]:
-        """The commands with a sequence above ``after``, in order.
+        """The commands with a sequence above ``after``, in order. Raises as ``unreadable``."""
+        return self.look(after)[0]
+
+    def look(self, after: int) -> tuple[list[Control], dict[int, ChangeLogError]]:
+        """The commands with a sequence above ``after``, in order, and the files of such a number that are none.
+
+        Returns:
+            The commands; and by number, why a file is none (``TM-LOG-002``).
 
         Raises:
-            ChangeLogError: ``TM-LOG-002`` a file is not a command; others as ``unreadable``.
+            ChangeLogError: As ``unreadable``.
         """
-        return [self._read(number) for number in self._numbers() if number > after]
+        commands: list[Control] = []
+        bad: dict[int, ChangeLogError] = {}
+        for number in (number for number in self._numbers() if number > after):
+            try:
+                with suppress(FileNotFoundError):  # It was carried out since.
+                    commands.append(self._read(number))
+            except ChangeLogError as error:
+                if error.code != "TM-LOG-002":
+                    raise
+                bad[number] = error
+        return commands, bad
+
+    def set_aside(self, number: int) -> str:
+        """Renames a file that is no command, so that it waits no more. Returns where it is. Raises ``TM-LOG-008``."""
+        path, aside = _path(number), f"{CONTROL}/{number:020d}.bad"
+        with writing(self.place.where(path)):
+            self.place.replace(aside, self.place.read(path))
+            self.place.delete(path)
+        return self.place.where(aside)
 
     def forget(self, handled: int) -> None:
         """Removes the commands up to ``handled``: a committed state says that they are carried out."""
@@ -147,6 +174,8 @@ class WaitingCommands:
             return message_of(Control, orjson.loads(self.place.read(_path(number))))
         except StoreUnavailableError as error:
             raise unreadable(where, error) from None
+        except FileNotFoundError:
+            raise
         except (OSError, orjson.JSONDecodeError, ProtocolError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not a valid command"
             raise ChangeLogError(

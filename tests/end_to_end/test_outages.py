@@ -49,10 +49,12 @@ def test_a_source_that_is_away(each_database: Database, tmp_path: Path) -> None:
             assert told["source_away_since"]
             assert told["error"]["passed"] is None
             assert (told["lag_seconds"], told["caught_up"]) == (None, None)
+            assert told["retained"]["bytes"] is not None and told["retained"]["as_of"] < told["source_away_since"]
+            assert "ago; unknown since then" in capture.run("status").said
             proxy.flow()
             wait_until(lambda: is_caught_up(capture), 60, "it is back")
             assert status(capture)["error"]["passed"]
-            assert status(capture)["source_away_since"] is None
+            assert (status(capture)["source_away_since"], status(capture)["retained"]["as_of"]) == (None, None)
 
 
 @pytest.fixture
@@ -69,6 +71,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_disk_that_is_full(database: Any, small_disk: Path, tmp_path: Path) -> None:
     create_tables(database, 20)
+    (small_disk / "state").mkdir()
+    (tmp_path / ".capture.yaml.tidemark").symlink_to(small_disk / "state")
     capture = Capture(tmp_path, database, slot_of(database), entries={"log": str(small_disk / "log")})
     with capture.start():
         wait_until(lambda: is_caught_up(capture), 60, "it is caught up")
@@ -85,9 +89,12 @@ def test_a_disk_that_is_full(database: Any, small_disk: Path, tmp_path: Path) ->
         assert (checked.status, "TM-LOG-008" in checked.said) == (3, True), checked.said
         assert told["data"]["commit"] == before["commit"]
         assert "what to do" in capture.run("status").said
+        full = "needs    you: the state folder cannot be written\n"
+        wait_until(lambda: full in capture.run("status").said, 10, "the state folder is told, too")
         (small_disk / "filler").unlink()
         wait_until(lambda: status(capture)["error"]["passed"], 60, "there is space again")
         assert status(capture)["data"]["commit"] > before["commit"]
+        wait_until(lambda: status(capture)["folder_error"] is None, 10, "so has the state folder")
 
 
 @pytest.mark.drawn(1)

@@ -30,6 +30,10 @@ def test_a_capture_that_waits_to_retry_keeps_the_log(database: Database, tmp_pat
             with database.connect() as connection:
                 connection.execute("UPDATE accounts SET name = name || '.'")
             wait_until(lambda: "opening it again in" in capture.output.read_text(), 30, "a commit has failed")
+            wait_until(lambda: report(capture)["state"] == "waiting for the log", 5, "it is told")
+            told = status(capture)
+            assert "needs you: waiting for the log" in told.text
+            assert told.report["retained"]["as_of"] and "ago; unknown since then" in told.text
             second = capture.run("capture", "--until-caught-up")
             assert (second.status, "TM-LOG-006" in second.said) == (1, True), second.said
             assert f"process {running.pid} writes" in second.said
@@ -86,3 +90,5 @@ def test_a_capture_that_is_renamed(database: Database, tmp_path: Path) -> None:
         ended = capture.run(command)
         assert ended.status == 1 and "TM-LOG-005" in ended.said
         assert "If the capture was renamed, give it its old name back" in ended.said
+    told = status(capture)
+    assert told.exit_status == (1, 1) and "log TM-LOG-005: " in told.text and "no capture has run" not in told.text

@@ -98,6 +98,9 @@ def test_a_mistake_in_the_file_of_a_capture_that_runs(database: PostgresDatabase
             assert (told.report["state"], told.report["caught_up"]) == ("running", True)
             assert told.report["file_error"]["code"] == code
             assert told.exit_status == (1, 1) and f"file not in use: {code}" in told.text
+        capture.file.unlink()
+        told = status(capture)
+        assert (told.report["state"], told.report["file_error"]["code"]) == ("running", "TM-CFG-001")
         capture.file.write_text(good)
         wait_until(lambda: status(capture).exit_status == (0, 0), 60, "all is well")
         # The connector, which finds this one, says soon after that all is well with what it captures.

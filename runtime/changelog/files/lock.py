@@ -1,6 +1,7 @@
 """The lock of what one process of a machine may use at a time.
 
-The file has the process's number in its first line. A second one may have a note of the process, for others.
+The file has the process's number in its first line, and its own inode in the second: a copy of it has another one. What
+follows may be a note of the process, for others.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class WriterLock:
     def note(self, text: str) -> None:
         """Leaves a note of this process, which stays when it ends."""
         os.ftruncate(self._file, 0)
-        os.pwrite(self._file, f"{os.getpid()}\n{text}".encode(), 0)
+        os.pwrite(self._file, f"{os.getpid()}\n{os.fstat(self._file).st_ino}\n{text}".encode(), 0)
 
     def shared(self) -> WriterLock:
         """The same lock once more: it is held until both are released."""
@@ -64,8 +65,11 @@ class WriterLock:
 
 
 def note_in(path: Path) -> str:
-    """The note of the process that had a lock last; empty where there is none."""
+    """The note of the process that had a lock last; empty where there is none, as in a copy of it."""
     try:
-        return path.read_text().partition("\n")[2].strip()
+        inode, _, note = path.read_text().partition("\n")[2].partition("\n")
+        if not inode.isdecimal():
+            return inode.strip()  # An earlier version wrote it.
+        return note.strip() if int(inode) == path.stat().st_ino else ""
     except (OSError, UnicodeDecodeError):
         return ""

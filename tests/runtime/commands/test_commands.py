@@ -203,7 +203,7 @@ def test_status(captured: CaptureFolder) -> None:
 
 
 def test_status_where_there_is_nothing(folder: CaptureFolder) -> None:
-    failed(folder.run("status", "capture.yaml"), 1, "TM-LOG-001")
+    failed(folder.run("status", "capture.yaml"), 3, "TM-LOG-001")
     failed(folder.run("status", "none"), 2, "TM-CFG-001")
 
 

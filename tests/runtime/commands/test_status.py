@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -16,7 +17,7 @@ import pytest
 from tests.runtime.capture_folder import OPENED, CaptureFolder, error_line
 from tidemark.protocol.errors import SparkError
 from tidemark.runtime.progress.liveness import liveness
-from tidemark.runtime.progress.processes import known
+from tidemark.runtime.progress.processes import known, uptime
 from tidemark.runtime.progress.state_folder import STATUS
 from tidemark.spark_sink.pipeline.memory import Memory, SetAside, TableMemory, memory_place
 from tidemark.spark_sink.tables.store_place import StorePlace
@@ -104,6 +105,18 @@ def test_one_that_cannot_take_the_log_leaves_the_status_of_the_other(folder: Cap
         assert folder.run("capture", "capture.yaml").returncode == 1
         told = report(folder)
         assert (told["running"], told["pid"], told["error"]) == (True, capture.pid, None)
+        copy = folder.path / "copy"
+        copy.mkdir()
+        for name in (folder.state_path.name, folder.log_path.name):
+            shutil.copytree(folder.path / name, copy / name)
+        shutil.copy(folder.file, copy)
+        (other := folder.path / "other.yaml").write_text(folder.file.read_text())
+        for place in ("copy/capture.yaml", "copy/shop.log"):
+            of_copy = folder.run("status", place)
+            assert "NOT RUNNING: no capture has run here yet" in of_copy.stdout and of_copy.returncode == 3, place
+        taken = folder.run("status", other.name)
+        assert taken.returncode == 1 and f"TM-LOG-006: process {capture.pid} writes {folder.log_path}" in taken.stdout
+        assert f"written last by another capture, whose state is in {folder.state_path}" in taken.stdout
         capture.send_signal(signal.SIGTERM)
 
 
@@ -210,6 +223,8 @@ def at(seconds: float, now: datetime = NOW) -> str:
         ({"time": at(1), "source_away_since": at(74)}, "waiting for the source", True),
         ({"time": at(1), "status_time": at(85)}, "connector silent", True),
         ({"time": at(1), "status_time": at(9)}, "running", True),
+        ({"time": at(1), "retry": {"code": "TM-LOG-008", "since": at(3)}}, "waiting for the log", True),
+        ({"time": at(1), "retry": {"code": "TM-RUN-003", "since": at(3)}}, "connector failed", True),
         ({"time": at(1), "pid": 0}, "killed", False),
         ({"time": at(60), "host": "another"}, "unknown", False),
         ({"time": at(1), "host": "another", "pid": 0}, "running", True),
@@ -232,6 +247,15 @@ def test_a_process_that_exists_but_says_nothing_does_not_answer() -> None:
     assert began is not None and began.began is not None
     silent = {**there, "time": began.began.isoformat()}
     assert liveness(silent, now + timedelta(minutes=1)).state == "not answering"
+
+
+@pytest.mark.parametrize("set_by", [-3600, 3600])
+def test_a_clock_that_is_set_makes_no_process_silent_or_alive(set_by: float) -> None:
+    now, there = datetime.now(UTC), {"pid": os.getpid(), "host": socket.gethostname()}
+    there |= {"status_time": at(2 - set_by, now), "time": at(1 - set_by, now)}
+    assert liveness({**there, "uptime": uptime() - 1}, now).state == "running"
+    hangs = liveness({**there, "uptime": uptime() - 60}, now)
+    assert hangs.state == ("not answering" if set_by > 0 else "killed"), "whichever: it says nothing"
 
 
 def test_a_process_that_took_the_id_of_another_is_not_it() -> None:

@@ -103,10 +103,10 @@ def scraped(port: int) -> dict[str, dict[tuple[str, ...], float]]:
 
 
 def test_every_metric_is_there_with_its_labels(metrics: CaptureMetrics, status: StatusFile) -> None:
+    metrics.notice("warning", "it failed; opening it again in 1 s", code="TM-PG-001", retry_seconds=1.0)
     metrics.log(status_line())
     metrics.committed(commit(1, "public.t", 5, 2), 0.02)
     metrics.committed(commit(2, "public.t", 3, 0), 20.0)
-    metrics.notice("warning", "it failed; opening it again in 1 s", code="TM-PG-001", retry_seconds=1.0)
     with serving(metrics, status) as server:
         found = scraped(server.port)
         text = ask(server.port, "/metrics", **OPEN_METRICS)[1]
@@ -154,6 +154,22 @@ def test_what_is_unknown_and_what_is_gone_has_no_sample(metrics: CaptureMetrics,
     assert "tidemark_lag_seconds" not in found and "tidemark_retained_bytes" not in found
     assert {table for _, table in found["tidemark_events_total"]} == {"public.u"}
     assert "tidemark_backfill_rows" not in found
+
+
+def test_figures_of_before_are_not_told_of_now(metrics: CaptureMetrics, status: StatusFile) -> None:
+    of_source = {"lag_seconds", "retained_bytes", "retained_limit_bytes", "retained_limit_left_seconds"}
+    metrics.log(status_line())
+    with serving(metrics, status) as server:
+        assert {f"tidemark_{name}" for name in of_source} <= scraped(server.port).keys()
+        metrics.log(status_line(away_seconds=3.0))
+        away = scraped(server.port)
+        assert (away["tidemark_source_away_seconds"], away["tidemark_connector_silent"]) == ({(): 3}, {(): 0})
+        metrics.notice("warning", "it failed; opening it again in 1 s", code="TM-PG-001", retry_seconds=1.0)
+        failed = scraped(server.port)
+        assert failed["tidemark_connector_silent"] == {(): 1} and "tidemark_source_away_seconds" not in failed
+        for found in (away, failed):
+            assert not {f"tidemark_{name}" for name in of_source} & found.keys()
+        assert ask(server.port, "/readyz") == (503, "connector failed\n")
 
 
 def test_readiness_says_what_is_lacking(metrics: CaptureMetrics, status: StatusFile) -> None:

@@ -115,14 +115,22 @@ def test_a_command_that_was_given_while_nothing_ran_is_sent_when_the_capture_sta
     for arguments in (["pause"], ["backfill", "-t", "public.t", *some], ["backfill", "-t", "public.t", *whole]):
         noted = folder.run(arguments[0], str(folder.file), *arguments[1:])
         assert "stored" in noted.stdout, noted.stderr
+    rubbish = folder.state_path / CONTROL / f"{2:020d}.json"
+    command = rubbish.read_bytes()
+    rubbish.write_bytes(b"")  # As a full disk may leave it.
+    said = folder.run("status", str(folder.file))
+    assert f"warning  TM-LOG-002: {rubbish} is not a command: it is not a valid command; it is not" in said.stdout
     status = json.loads(folder.run("status", str(folder.file), "--json").stdout)
-    assert [command["sequence"] for command in status["commands"]] == [1, 2, 3]
-    assert folder.run("capture", str(folder.file), "--until-caught-up").returncode == 0
-    pause, backfill, again = folder.requests("control")
+    assert [command["sequence"] for command in status["commands"]] == [1, 3]
+    (folder.state_path / CONTROL / f"{4:020d}.json").write_bytes(command.replace(b'"sequence":2', b'"sequence":4'))
+    captured = folder.run("capture", str(folder.file), "--until-caught-up")
+    assert captured.returncode == 0
+    assert f"{rubbish} is not a command" in captured.stderr and rubbish.with_suffix(".bad").exists()
+    pause, again, backfill = folder.requests("control")
     assert (pause["action"], pause.get("tables", [])) == ("pause", [])
     assert (backfill["from"], backfill["until"], backfill["tables"]) == (["3"], ["5", "x"], ["public.t"])
     assert (again["truncate"], again["tables"]) == (True, ["public.t"])
-    assert folder.log.summary().state["control"] == 3
+    assert folder.log.summary().state["control"] == 4
 
 
 def test_a_connector_that_takes_no_commands_is_sent_none(folder: CaptureFolder) -> None:

@@ -61,14 +61,21 @@ def test_what_was_handled_is_forgotten_and_its_number_never_given_again(commands
     assert commands.give(PAUSE) == 3
 
 
-def test_a_file_that_is_no_command_is_named(commands: WaitingCommands, folder: StateFolder, log: Store) -> None:
+def test_a_file_that_is_no_command_is_named_and_stops_no_other(
+    commands: WaitingCommands, folder: StateFolder, log: Store
+) -> None:
     commands.give(PAUSE)
+    commands.give(RESUME)
     assert folder.path is not None
     place = log if log.directory is None else DirectoryStore(folder.path)
     place.replace(path := f"{CONTROL}/00000000000000000001.json", b'{"sequence":1,"action":"dance"}')
-    with pytest.raises(ChangeLogError, match=path) as raised:
-        commands.waiting(0)
-    assert raised.value.code == "TM-LOG-002"
+    waiting, bad = commands.look(0)
+    assert [command.sequence for command in waiting] == [2]
+    assert bad.keys() == {1} and bad[1].code == "TM-LOG-002" and path in bad[1].message
+    aside = commands.set_aside(1)
+    assert commands.look(0) == (waiting, {}) and aside.endswith("01.bad")
+    commands.forget(2)
+    assert [entry.path for entry in place.list(CONTROL)] == [f"{CONTROL}/00000000000000000001.bad"]
 
 
 def test_an_order_needs_a_change_log(tmp_path: Path) -> None:
