@@ -154,8 +154,9 @@ CODES = (
         "TM-RUN-024",
         "The capture does not run as it should",
         "If it does not run, start it with 'tidemark capture FILE': until then its source retains its log, and Spark "
-        "gets nothing new. If its source is away, or its connector is silent, it goes on by itself: look at the error. "
-        "If it does not answer, end its process and start it again; nothing that was committed is lost.",
+        "gets nothing new. If its source is away, its connector is silent or has failed, or its log cannot be written, it "
+        "goes on by itself once that is over: look at the error. If it does not answer, end its process and start it "
+        "again; nothing that was committed is lost.",
     ),
     manual(
         "TM-RUN-025",

@@ -91,7 +91,7 @@ def draw(figures: Figures) -> RenderableType:
         parts.append("lag unknown")
     else:
         parts.append("caught up" if connector.caught_up else f"lag {duration(connector.lag_seconds)}")
-    if connector.seconds_left is not None:
+    if connector.seconds_left:
         parts.append(f"backfills done in {duration(connector.seconds_left)}")
     if connector.held:
         parts.append(f"backfills waiting: {visible(connector.held)}")

@@ -155,6 +155,9 @@ def test_the_table_on_the_terminal() -> None:
     assert "17 events in 1 commits" in text
     assert "lag 250 ms" in text
     assert "source retains 2.0 MB of log" in text
+    figures.connector_ended()
+    text = rendered(figures)
+    assert "lag unknown" in text and "retains" not in text
 
 
 def test_many_tables_are_summed_up() -> None:
