@@ -10,8 +10,8 @@ from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
 
-from tidemark.protocol.capture_file import CaptureFile, read_capture_file
-from tidemark.protocol.errors import SparkError, TidemarkError
+from tidemark.protocol.capture_file import CaptureFile, MetricsEntry, read_capture_file
+from tidemark.protocol.errors import SparkError, TidemarkError, UsageError
 from tidemark.runtime.commands.arguments import CaptureFileArgument, JsonOption
 from tidemark.runtime.commands.check import ended, say_findings
 from tidemark.runtime.commands.printing import say, say_json
@@ -19,6 +19,9 @@ from tidemark.runtime.diagnosis.change_log import FoundLog, look_at_growth, look
 from tidemark.runtime.diagnosis.findings import Findings
 from tidemark.runtime.diagnosis.running import look_at_capture, look_at_tables
 from tidemark.runtime.diagnosis.source_look import SourceLook, look_at_drift
+from tidemark.runtime.progress.liveness import liveness
+from tidemark.runtime.progress.state_folder import StateFolder
+from tidemark.runtime.progress.status_file import read_status
 from tidemark.runtime.sessions.known_log import KnownLog
 from tidemark.runtime.status.report import place_of, report_of
 
@@ -61,6 +64,8 @@ def _look(settings: CaptureFile, path: Path, findings: Findings) -> None:
     _look_at_machine(settings, findings)
     findings.part = "file"
     findings.good(f"the capture file is well-formed: capture {settings.capture}")
+    if settings.metrics is not None and not liveness(read_status(StateFolder.of_file(path))).exists:
+        _look_at_address(settings.metrics, findings)
     findings.part = "log"
     found: FoundLog | None = None
     try:
@@ -86,6 +91,17 @@ def _look(settings: CaptureFile, path: Path, findings: Findings) -> None:
     if settings.spark is not None and report is not None:
         findings.part = "spark"
         look_at_tables(report, findings)
+
+
+def _look_at_address(entry: MetricsEntry, findings: Findings) -> None:
+    """Whether the capture, which does not run, could serve its metrics."""
+    from tidemark.runtime.metrics.server import check_address
+
+    try:
+        check_address(entry)
+        findings.good(f"no other process listens at {entry.listen}")
+    except UsageError as error:
+        findings.bad(error)
 
 
 def _look_at_machine(file: CaptureFile, findings: Findings) -> None:

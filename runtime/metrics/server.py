@@ -96,11 +96,7 @@ class MetricsServer:
         names = {entry.host.lower(), "localhost", *map(str.lower, entry.hosts)}
         served = {**(routes or {}), **_for_monitors(metrics, unready)}
         handler = type("Handler", (_Handler,), {"routes": served, "names": names})
-        try:
-            self._server = _server(entry)(entry.address, handler)
-        except (OSError, UnicodeError) as error:  # A text that no host can have as its name is not even looked up.
-            reason = getattr(error, "strerror", None) or error
-            raise UsageError("TM-CFG-010", f"cannot listen at {entry.listen}: {reason}") from None
+        self._server = _listening(entry, handler)
         self.port: int = self._server.server_address[1]
         self._thread = threading.Thread(target=self._server.serve_forever, args=[0.1], name="metrics", daemon=True)
 
@@ -112,6 +108,19 @@ class MetricsServer:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+
+def check_address(entry: MetricsEntry) -> None:
+    """Whether a server could listen there now. Raises UsageError ``TM-CFG-010``."""
+    _listening(entry, BaseHTTPRequestHandler).server_close()
+
+
+def _listening(entry: MetricsEntry, handler: type[BaseHTTPRequestHandler]) -> ThreadingHTTPServer:
+    try:
+        return _server(entry)(entry.address, handler)
+    except (OSError, UnicodeError) as error:  # A text that no host can have as its name is not even looked up.
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError("TM-CFG-010", f"cannot listen at {entry.listen}: {reason}") from None
 
 
 def _server(entry: MetricsEntry) -> type[ThreadingHTTPServer]:

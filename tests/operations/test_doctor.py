@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import shutil
+import socket
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -117,13 +118,16 @@ def test_of_one_that_was_killed_with_a_table_set_aside(engine: Engine, tmp_path:
 
 
 def test_of_one_whose_log_is_gone(database: Database, tmp_path: Path) -> None:
-    """The source is looked at all the same."""
+    """The source is looked at all the same, and so is the address of its metrics."""
     create_tables(database, 20)
     capture = Capture(tmp_path, database, slot_of(database), tables=["public.accounts"])
     capture.catch_up()
     shutil.rmtree(capture.log)
-    found = findings(capture, 1)
-    assert "TM-LOG-013" in wrong(found)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        capture.entries = {"metrics": {"listen": f"127.0.0.1:{taken.getsockname()[1]}"}}
+        capture.write()
+        found = findings(capture, 1)
+    assert wrong(found).keys() == {"TM-LOG-013", "TM-CFG-010"}
     assert "source" in {one["part"] for one in found}
 
 
