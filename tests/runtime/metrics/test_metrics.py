@@ -164,6 +164,7 @@ def test_figures_of_before_are_not_told_of_now(metrics: CaptureMetrics, status: 
         metrics.log(status_line(away_seconds=3.0))
         away = scraped(server.port)
         assert (away["tidemark_source_away_seconds"], away["tidemark_connector_silent"]) == ({(): 3}, {(): 0})
+        metrics.log(status_line())
         metrics.notice("warning", "it failed; opening it again in 1 s", code="TM-PG-001", retry_seconds=1.0)
         failed = scraped(server.port)
         assert failed["tidemark_connector_silent"] == {(): 1} and "tidemark_source_away_seconds" not in failed
