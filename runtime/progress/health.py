@@ -102,6 +102,8 @@ class Health:
 
     def connector_ended(self, code: str) -> None:
         """The connector has ended with this, and another is to be opened; ``since`` is the first time in a row."""
+        if self._status_at is None and not code.startswith("TM-LOG-"):
+            return  # Nothing would tell that the other one is open: this one sends no status lines.
         self._retry = code, self._moments.now() if self._retry is None else self._retry[1]
 
     def edited(self, code: str, message: str, remedy: str) -> None:

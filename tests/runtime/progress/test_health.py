@@ -26,6 +26,14 @@ def test_times_are_right_by_the_present_clock_though_it_was_set() -> None:
     assert datetime.fromisoformat(before["started"]).tzinfo == UTC
 
 
+def test_a_connector_without_status_lines_is_not_said_to_have_failed_until_another_is_open() -> None:
+    health = Health()
+    health.connector_ended("TM-RUN-003")
+    assert health.as_fields()["retry"] is None
+    health.connector_ended("TM-LOG-008")
+    assert health.as_fields()["retry"]["code"] == "TM-LOG-008"
+
+
 def test_the_age_of_what_a_clock_ahead_has_noted() -> None:
     assert [ago(12), ago(-1)] == ["12 s ago", "0 ms ago"]
     assert ago(-90) == "just now (by a clock that is 1 min 30 s ahead of this machine's)"
