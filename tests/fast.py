@@ -25,9 +25,8 @@ def is_left_out(item: pytest.Item) -> bool:
     """Whether ``make test-fast`` is to do without a test."""
     spec = getattr(item, "callspec", None)
     named = [*getattr(item, "fixturenames", ()), *(spec.params.values() if spec else ())]
-    return (
-        any(item.get_closest_marker(name) for name in _MARKERS)
-        or any(name.startswith(_OTHERS) for name in named if isinstance(name, str))
+    return any(item.get_closest_marker(name) for name in _MARKERS) or any(
+        name.startswith(_OTHERS) for name in named if isinstance(name, str)
     )
 
 
