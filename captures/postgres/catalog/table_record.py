@@ -129,17 +129,22 @@ WITH RECURSIVE wanted AS (
 ), records AS (
     SELECT w.nspname, w.relname, json_build_array(
                w.oid::bigint, s.stores, c.columns,
-               (SELECT json_agg(json_build_array(i.indexrelid::bigint, i.indisprimary, i.indisreplident, i.indisvalid,
-                                                 i.indimmediate) ORDER BY i.indexrelid)
-                FROM pg_catalog.pg_index i WHERE i.indrelid = w.oid AND i.indisunique),
+               (SELECT json_agg(json_build_array(
+                           coalesce(n.oid, i.indexrelid)::bigint,
+                           i.indisvalid AND i.indimmediate AND i.indpred IS NULL AND i.indexprs IS NULL,
+                           (SELECT json_agg(a.attname) FROM pg_catalog.pg_attribute a
+                            WHERE a.attrelid = w.oid AND a.attnum = ANY((i.indkey::int2[])[0:i.indnkeyatts - 1])),
+                           i.indisprimary, i.indisreplident) ORDER BY i.indexrelid)
+                FROM pg_catalog.pg_index i
+                LEFT JOIN pg_catalog.pg_constraint n
+                     ON n.conrelid = w.oid AND n.conindid = i.indexrelid AND n.contype IN ('p', 'u')
+                WHERE i.indrelid = w.oid AND i.indisunique),
                (SELECT entry FROM ({entries}) AS found (entry) LIMIT 1),
                {in_part},
                (SELECT {published} WHERE p.oid IS NOT NULL),
                pg_catalog.has_table_privilege(w.oid, 'SELECT')
                    AND pg_catalog.has_schema_privilege(w.relnamespace, 'USAGE'),
-               pg_catalog.row_security_active(w.oid), w.relnatts,
-               coalesce((SELECT n.oid::bigint FROM pg_catalog.pg_constraint n
-                         WHERE n.conrelid = w.oid AND n.contype = 'p'), 0)
+               pg_catalog.row_security_active(w.oid), w.relnatts
            )::text AS record
     FROM wanted w
     JOIN stores s ON s.root = w.oid
@@ -256,6 +261,18 @@ class Published(NamedTuple):
         return digest(self)
 
 
+class Unique(NamedTuple):
+    """What keeps rows apart by some columns at any time: a constraint, or else an index.
+
+    Attributes:
+        number: The oid of the constraint, which REINDEX CONCURRENTLY keeps, or of the index, which it does not.
+        columns: Unordered.
+    """
+
+    number: int
+    columns: frozenset[str]
+
+
 @dataclass(frozen=True, slots=True)
 class TableRecord:
     """A table.
@@ -269,7 +286,8 @@ class TableRecord:
         readable: The user may read the table.
         hidden: Row security hides rows from the user.
         attributes: pg_class.relnatts: the columns that the table has or had.
-        primary: The oid of the primary key, which REINDEX keeps; 0 without one.
+        unique: Its primary key, and other unique constraints and indexes, but for those that are deferrable, not valid,
+            or of some rows or of expressions.
     """
 
     oid: int
@@ -281,12 +299,12 @@ class TableRecord:
     readable: bool
     hidden: bool
     attributes: int
-    primary: int
+    unique: tuple[Unique, ...]
 
     @classmethod
     def of(cls, found: Sequence[Any]) -> Self:
         """The record from a row of the query."""
-        oid, stores, columns, _, entry, in_part, publication, readable, hidden, attributes, primary = found
+        oid, stores, columns, indexes, entry, in_part, publication, readable, hidden, attributes = found
         return cls(
             oid,
             tuple(Store._make([*store[:8], tuple(store[8] or ())]) for store in stores),
@@ -300,7 +318,7 @@ class TableRecord:
             readable,
             hidden,
             attributes,
-            primary,
+            tuple(Unique(number, frozenset(names)) for number, is_key, names, *_ in indexes or () if is_key),
         )
 
     @property

@@ -75,6 +75,8 @@ class Relations:
             name = f"{relation.schema}.{relation.table}"
             shown = ShownPartition(self._before[0].binding, relation.oid, moment[0], name)
             self.partitions.setdefault(oid, shown)
+            if not returned:
+                self._tables.filled(shown)
         self._before = found if isinstance(found, BoundRelation) else None, moment
         self.bound[oid] = found if isinstance(found, BoundRelation) else None
         if found is None:

@@ -11,13 +11,15 @@ As JSON::
      "partitions": {"16424": ["740", "public.t_1"]},  see TableRecord.partitions
      "attributes": 3,                      see TableRecord.attributes
      "identified": true,                   schemas have always had the columns' identities
-     "primary": 16405,                     see TableRecord.primary
+     "unique": [16405],                    what keeps the key unique: see Unique.number
      "full": true,                         rows may be logged under REPLICA IDENTITY FULL; absent if not
      "columns": {"1": ["id", 23, -1, "", "740", []]},     by number, see NotedColumn
      "shown": {…}}                         see Shown
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import msgspec
 
@@ -47,6 +49,23 @@ class NotedColumn(msgspec.Struct, frozen=True, array_like=True, omit_defaults=Tr
     collation: int = 0
 
 
+class Filled(NamedTuple):
+    """Rows of a partition in the log.
+
+    The log shows a partition before its first row, and again before the next one if anything was done to it, such as a
+    TRUNCATE that the log lacks.
+
+    Attributes:
+        transaction: The first one with rows.
+        times: How often the log has shown the partition in it.
+        later: The log has shown it in later ones.
+    """
+
+    transaction: str
+    times: int = 0
+    later: bool = False
+
+
 class Shown(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the log has shown since then: see ``tidemark.captures.postgres.tables_that_change.shown_changes``.
 
@@ -57,6 +76,7 @@ class Shown(msgspec.Struct, frozen=True, omit_defaults=True):
         unsure: It is not known which columns rows of the log have.
         truncated: The last transaction that has a TRUNCATE; empty without one.
         partitions: New ones with rows: the first transaction, and the name.
+        filled: Partitions that are new, or that have rows of ``truncated`` from after its last TRUNCATE.
         rewritten: Why an ALTER TABLE rewrote the table, as messages in the log tell: bits of ``Reason``.
     """
 
@@ -66,6 +86,7 @@ class Shown(msgspec.Struct, frozen=True, omit_defaults=True):
     unsure: bool = False
     truncated: str = ""
     partitions: dict[str, Partition] = {}
+    filled: dict[str, Filled] = {}
     rewritten: int = 0
 
 
@@ -77,7 +98,7 @@ class NotedTable(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         attributes: None if an earlier version noted it.
-        primary: 0 without a primary key, and if an earlier version noted it.
+        unique: Empty where nothing does, and if an earlier version noted it.
         full: The table or a partition had REPLICA IDENTITY FULL then, or the log has shown it since.
     """
 
@@ -92,7 +113,7 @@ class NotedTable(msgspec.Struct, frozen=True, omit_defaults=True):
     identified: bool = False
     entry: str | None = None
     options: str | None = None
-    primary: int = 0
+    unique: tuple[int, ...] = ()
     full: bool = False
     shown: Shown = NOTHING_SHOWN
 
@@ -107,6 +128,8 @@ class NotedTable(msgspec.Struct, frozen=True, omit_defaults=True):
             # Earlier versions kept no names.
             with_names = {oid: [each, ""] if isinstance(each, str) else each for oid, each in partitions.items()}
             state = {**state, "partitions": with_names}
+        if primary := state.get("primary"):
+            state = {**state, "unique": [primary]}  # Earlier versions kept no others.
         return msgspec.convert(state, cls)
 
     def to_state(self) -> JsonObject:

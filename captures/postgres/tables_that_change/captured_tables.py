@@ -42,6 +42,7 @@ from tidemark.captures.postgres.tables_that_change.comparison import (
     why_unfit,
 )
 from tidemark.captures.postgres.tables_that_change.shown_changes import ShownNames
+from tidemark.captures.postgres.tables_that_change.table_fingerprint import key_numbers
 from tidemark.captures.rows.captured_line import origin_members
 from tidemark.captures.tables.altered_tables import AlteredTables
 from tidemark.captures.tables.opened_tables import OpenedTables
@@ -273,8 +274,8 @@ class CapturedTables:
             fresh = self._present(binding, relation)
         if fresh is not None:
             self._bind(binding, fresh)
-            primary = recorded(fresh).primary
-            binding.noted = msgspec.structs.replace(binding.noted, key=binding.key, primary=primary)
+            unique = key_numbers(recorded(fresh), binding.key)
+            binding.noted = msgspec.structs.replace(binding.noted, key=binding.key, unique=unique)
         logger.warning("%s has another key: it is read again", binding.name)
         return not has_another_key(relation, binding)
 
@@ -302,6 +303,10 @@ class CapturedTables:
     def truncated(self, binding: int, transaction: int) -> None:
         """A transaction has a TRUNCATE of it."""
         self._names_shown.truncated(self.bindings[binding], transaction)
+
+    def filled(self, partition: ShownPartition) -> None:
+        """The log shows a partition, also one that it has shown before."""
+        self._names_shown.filled(self.bindings[partition.binding], partition.oid, partition.transaction)
 
     # As the catalogs show them.
 

@@ -33,6 +33,7 @@ from tidemark.captures.postgres.tables_that_change.table_fingerprint import (
     Handling,
     difference,
     fingerprint,
+    had_no_key,
 )
 from tidemark.captures.tables.table_binding import check_any_fit
 from tidemark.captures.tables.truncation import Truncation
@@ -166,7 +167,7 @@ def _noted_earlier(binding: PostgresBinding, identity: JsonObject) -> NotedTable
 def _changed_since(binding: PostgresBinding, before: NotedTable) -> bool:
     """Whether anything of the binding's table differs from a fingerprint."""
     now = binding.noted
-    if before.columns != now.columns or before.primary not in (0, now.primary) or before.shown != NOTHING_SHOWN:
+    if before.columns != now.columns or had_no_key(before, now.unique) or before.shown != NOTHING_SHOWN:
         return True  # Columns may have been renamed, and renamed back; rows may have changed without a key.
     changed = difference(before, recorded(binding.table), binding.resource, binding.key, _followed(binding))
     return bool(changed.found or changed.rewritten or changed.joined)
@@ -201,17 +202,19 @@ def _that_lost_rows(session: psycopg.Connection, binding: PostgresBinding, chang
     """The stores of which rows may have gone that the log does not tell; None while one is locked."""
     # The server does not let a table be unlogged that a publication names, and does not log TRUNCATE of a partition.
     noted = binding.noted
-    named = (noted.entry or "").startswith("table ")
+    named, shown = (noted.entry or "").startswith("table "), noted.shown
     sure = {
-        store: has_lost_none(session, store, noted.since, noted.shown.truncated)
+        store: has_lost_none(session, store, noted.since, shown.truncated, shown.filled.get(str(store.oid)))
         for store in changed.rewritten
         if store.joined or not named
     }
     # Of a new partition the log has had rows, or there are none downstream. A TRUNCATE beside its CREATE empties the
     # file that it has.
     for store in changed.joined:
-        if str(store.oid) in noted.shown.partitions:
-            sure[store] = store.file == store.oid and holds_rows(session, store)
+        if str(store.oid) in shown.partitions:
+            filled = shown.filled.get(str(store.oid))
+            at_once = filled is None or filled.times == 1
+            sure[store] = store.file == store.oid and at_once and holds_rows(session, store)
     return None if None in sure.values() else [store for store, is_sure in sure.items() if not is_sure]
 
 

@@ -8,6 +8,7 @@ import psycopg
 from psycopg import sql
 
 from tidemark.captures.postgres.catalog.table_record import OF_PARTITION, Store
+from tidemark.captures.postgres.tables.noted_table import Filled
 
 Answer = TypeVar("Answer", bool, str)
 
@@ -19,7 +20,9 @@ LOCK_MILLISECONDS = 100
 """How long the table's lock is waited for: the log is not read meanwhile."""
 
 
-def has_lost_none(session: psycopg.Connection, store: Store, since: str, truncated: str) -> bool | None:
+def has_lost_none(
+    session: psycopg.Connection, store: Store, since: str, truncated: str, filled: Filled | None = None
+) -> bool | None:
     """Whether it is sure that a store with another file lost no rows that the log does not tell; None if it is locked,
     or has yet another file by now.
 
@@ -28,24 +31,34 @@ def has_lost_none(session: psycopg.Connection, store: Store, since: str, truncat
     proves that there was no such ALTER TABLE and no TRUNCATE since then. So does a file that the last TRUNCATE made.
     The rows that its transaction wrote came later, unless they were written to another file that took its place.
 
+    The same transaction may TRUNCATE a partition once more, which keeps the file and is in no log. To the server it is
+    then another partition, because of its indexes, and is shown again before its next row. So if it was shown once, any
+    row proves that there was no such TRUNCATE. If later transactions had it shown again, a row of that one proves it.
+
     The result is False if the user may not read the table.
 
     Args:
         truncated: The last transaction in the log since then that has a TRUNCATE of the table; empty without one.
+        filled: What the log has shown of the store since that TRUNCATE; None for nothing.
 
     Raises:
         psycopg.Error: The server refuses.
     """
+    if filled is not None and filled.transaction != truncated:
+        filled = None  # All its rows are from later transactions, which cannot have emptied this file.
     query = sql.SQL(
         "WITH r AS (SELECT xmin, cmin FROM ONLY {} LIMIT {}) SELECT EXISTS (SELECT FROM pg_catalog.pg_class c"
         " WHERE c.oid = {} AND c.xmin = {}::text::xid AND NOT EXISTS (SELECT FROM r"
-        " WHERE r.xmin = c.xmin AND r.cmin::text::bigint <= c.cmin::text::bigint))"
+        " WHERE r.xmin = c.xmin AND r.cmin::text::bigint <= c.cmin::text::bigint)"
+        " AND ({} OR EXISTS (SELECT FROM r WHERE {} OR r.xmin = c.xmin)))"
         " OR EXISTS (SELECT FROM r WHERE age(r.xmin) > age({}::text::xid))"
     ).format(
         sql.Identifier(store.schema, store.name),
         sql.Literal(ROWS),
         sql.Literal(store.oid),
-        sql.Literal(truncated or None),
+        sql.Literal(truncated if truncated and (filled is None or filled.times == 1) else None),
+        sql.Literal(filled is None),
+        sql.Literal(filled is not None and not filled.later),
         sql.Literal(str(int(since) % (1 << 32))),
     )
     return _asked(session, store, query, refused=False)

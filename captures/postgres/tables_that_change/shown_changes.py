@@ -27,7 +27,7 @@ from tidemark.captures.postgres.rows.log_decoder import Relation
 from tidemark.captures.postgres.server.rewrite_trigger import Reason
 from tidemark.captures.postgres.tables.bindings import PostgresBinding
 from tidemark.captures.postgres.tables.bound_relations import ShownPartition
-from tidemark.captures.postgres.tables.noted_table import NotedTable, Pair
+from tidemark.captures.postgres.tables.noted_table import Filled, NotedTable, Pair
 from tidemark.captures.postgres.tables_that_change.column_identities import noted_columns
 from tidemark.captures.postgres.values.types import EnumLabels
 from tidemark.captures.tables.altered_tables import AlteredTables
@@ -77,7 +77,16 @@ class ShownNames:
 
     def truncated(self, binding: PostgresBinding, transaction: int) -> None:
         """Notes the last transaction that has a TRUNCATE of the table."""
-        self._keep(binding, _with(binding.noted, truncated=str(transaction)))
+        self._keep(binding, _with(binding.noted, truncated=str(transaction), filled={}))
+
+    def filled(self, binding: PostgresBinding, oid: int, transaction: int) -> None:
+        """Notes that the log shows a partition before rows of it that a transaction wrote: see ``Filled``."""
+        noted, number, now = binding.noted, str(oid), str(transaction)
+        filled = noted.shown.filled
+        if now == noted.shown.truncated or number in filled or number not in (noted.partitions or ()):
+            known = filled.get(number, Filled(now))
+            more = known._replace(times=known.times + 1) if known.transaction == now else known._replace(later=True)
+            self._keep(binding, _with(noted, filled=filled | {number: more}))
 
     def labels(self, binding: PostgresBinding) -> EnumLabels:
         """Collects the labels that the rows of a new decoder have and the fingerprint lacks."""

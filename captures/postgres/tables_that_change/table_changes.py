@@ -91,8 +91,8 @@ IDENTITY = TableChange(
 )
 KEY = TableChange.of(
     causes.KEY,
-    "Another key; or another primary key of the same columns, if the table or a partition has, or had meanwhile, "
-    "REPLICA IDENTITY `FULL`: rows may have changed while there was none",
+    "Another key; or another primary key or unique index of the same columns, if the table or a partition has, or had "
+    "meanwhile, REPLICA IDENTITY `FULL`: rows may have changed while there was none",
     _LOG_TOO,
 )
 UNPUBLISHED = TableChange(

@@ -85,9 +85,19 @@ def fingerprint(
         identified,
         record.entry,
         None if publication is None else publication.options,
-        record.primary,
+        key_numbers(record, key),
         identified_by_all(record.stores),
     )
+
+
+def key_numbers(record: TableRecord, key: Sequence[str]) -> tuple[int, ...]:
+    """The numbers of what keeps the key unique."""
+    return tuple(unique.number for unique in record.unique if unique.columns <= set(key))
+
+
+def had_no_key(before: NotedTable, unique: Sequence[int]) -> bool:
+    """Whether several rows may have had the same key meanwhile. ``unique``: see ``key_numbers``."""
+    return bool(before.unique) and set(before.unique).isdisjoint(unique)
 
 
 def difference(
@@ -113,7 +123,7 @@ def difference(
     if before.options is not None and publication is not None and before.options != publication.options:
         found.append(Found(changes.OPTIONS))
     # With FULL the log has updates and deletes also while there is no key, when several rows may have the same one.
-    key_was_gone = resource.key is None and before.primary not in (0, record.primary)
+    key_was_gone = resource.key is None and had_no_key(before, key_numbers(record, key))
     if before.key != tuple(key) or (key_was_gone and (before.full or identified_by_all(record.stores))):
         found.append(Found(changes.KEY))
     if before.readable and not (record.readable and not record.hidden):

@@ -54,6 +54,14 @@ KEEPING: dict[str, list[Change]] = {
     "repacked": [Change((_REPACK,))],
     "maintained": [
         Change(("VACUUM ANALYZE {t}", "REINDEX TABLE {t}", "REINDEX TABLE CONCURRENTLY {t}")),
+        Change(
+            ("REINDEX TABLE CONCURRENTLY {t}",),
+            (
+                PLAIN[0].replace("PRIMARY KEY", "NOT NULL UNIQUE"),
+                "ALTER TABLE {t} REPLICA IDENTITY FULL",
+                *PLAIN[1:],
+            ),
+        ),
         Change(("CREATE INDEX CONCURRENTLY {t}_{n} ON {t} (a)", "DROP INDEX CONCURRENTLY {t}_{n}")),
         Change(("CREATE STATISTICS {t}_{n} ON a, b FROM {t}",)),
     ],

@@ -18,6 +18,7 @@ UNLOGGED = (
     "ALTER TABLE {t}_low SET LOGGED",
 )
 TRUNCATED = ("TRUNCATE {t}_low",)
+TOUCHED = "UPDATE {t} SET a = a || '+' WHERE id % 3 = 1"
 DETACHED = ("ALTER TABLE {t} DETACH PARTITION {t}_low",)
 BACK = (
     *DETACHED,
@@ -33,6 +34,8 @@ WITHOUT_KEY = (
     "ALTER TABLE {t} ADD PRIMARY KEY (id)",
 )
 FULL = "ALTER TABLE {t} REPLICA IDENTITY FULL"
+INDEX = "CREATE UNIQUE INDEX {t}_key ON {t} (id)"
+INDEXED = (PLAIN[0].replace("PRIMARY KEY", "NOT NULL"), INDEX, FULL, *PLAIN[1:])
 NEW = "CREATE TABLE {t}_new{n} PARTITION OF {t} FOR VALUES FROM (1{n}00) TO (1{n}50)"
 FILL_NEW = "INSERT INTO {t} SELECT i, 'a', 'b' FROM generate_series(1{n}10, 1{n}20) i"
 
@@ -50,13 +53,28 @@ LOST = {
     "the table truncated, and a partition unlogged, at once": Change(
         (f"BEGIN; TRUNCATE {{t}}; {UNLOGGED[0]}; {EMPTY_LOW}; {UNLOGGED[2]}; COMMIT",), PARTS
     ),
+    "the table truncated and filled, and then a partition, at once": Change(
+        (f"BEGIN; TRUNCATE {{t}}; {EMPTY_LOW}; TRUNCATE {{t}}_low; COMMIT",), PARTS
+    ),
+    "the same, and the partition filled once more": Change(
+        (f"BEGIN; TRUNCATE {{t}}; {EMPTY_LOW}; TRUNCATE {{t}}_low; INSERT INTO {{t}} VALUES (5, 'a', 'b'); COMMIT",),
+        PARTS,
+    ),
     "without a key": Change(WITHOUT_KEY, (*PLAIN, FULL)),
     "without a key, and FULL": Change((FULL, *WITHOUT_KEY, "ALTER TABLE {t} REPLICA IDENTITY DEFAULT")),
+    "without a unique index": Change(("DROP INDEX {t}_key", WITHOUT_KEY[1], INDEX), INDEXED),
+    "a unique index that is made again, as if it had been away": Change(
+        ("REINDEX INDEX CONCURRENTLY {t}_key",), INDEXED
+    ),
     "new, filled and truncated": Change((NEW, FILL_NEW, "TRUNCATE {t}_new{n}"), PARTS),
     "new, filled, truncated and filled": Change(
         (NEW, FILL_NEW, "TRUNCATE {t}_new{n}", "INSERT INTO {t} VALUES (1{n}30, 'a', 'b')"), PARTS
     ),
     "new, filled and truncated at once": Change((f"BEGIN; {NEW}; {FILL_NEW}; TRUNCATE {{t}}_new{{n}}; COMMIT",), PARTS),
+    "new, filled, truncated and filled at once": Change(
+        (f"BEGIN; {NEW}; {FILL_NEW}; TRUNCATE {{t}}_new{{n}}; INSERT INTO {{t}} VALUES (1{{n}}30, 'a', 'b'); COMMIT",),
+        PARTS,
+    ),
     "new, filled and unlogged": Change(
         (
             NEW,
@@ -104,6 +122,12 @@ COME = {
     "another name": (Change(("ALTER TABLE {t}_low RENAME TO {t}_x", "ALTER TABLE {t}_x RENAME TO {t}_low"), PARTS), 0),
     "rewritten": (Change(("VACUUM FULL {t}_low",), PARTS), 0),
     "truncated with the table": (Change(("TRUNCATE {t}", EMPTY_LOW), PARTS), 0),
+    "truncated with the table, and filled at once": (
+        Change(
+            (f"BEGIN; TRUNCATE {{t}}; {EMPTY_LOW}; {EMPTY_LOW.replace('19', '90')}; {TOUCHED}; COMMIT", TOUCHED), PARTS
+        ),
+        0,
+    ),
     "attached with rows": (Change((*WITH_ROWS, ATTACH), PARTS), 11),
     "attached with rows, and filled": (
         Change((*WITH_ROWS, ATTACH, "INSERT INTO {t} VALUES (1{n}30), (1{n}31)"), PARTS),
