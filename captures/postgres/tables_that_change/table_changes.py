@@ -192,7 +192,7 @@ INCLUDED = TableChange(
 )
 LABELS_RENAMED = TableChange(
     "labels_renamed",
-    "A label of an enum is renamed",
+    "A label of an enum is renamed; or one is added, where the column has ranges of the enum",
     _AROUND_CHUNK,
     Consequence.READ_AGAIN,
     avoid="Add a label, and change the rows that have the old one by UPDATE.",

@@ -256,6 +256,7 @@ def _written(noted: NotedTable, known: NotedColumn, column: ColumnRecord, *, rew
 def _of_types(noted: NotedTable, known: NotedColumn | None, column: ColumnRecord) -> Iterable[TableChange]:
     """The changes of types. ``known`` is None for a column that the fingerprint does not have."""
     before = dict(known.types) if known is not None and known.type == column.type else {}
+    in_ranges = any(part.kind in ("r", "m") for part in column.types)  # It is not noted which labels these show.
     for part in column.types:
         if part.kind == "e" and labels_are_gone(noted, part):
             yield changes.LABELS_RENAMED
@@ -265,7 +266,7 @@ def _of_types(noted: NotedTable, known: NotedColumn | None, column: ColumnRecord
             continue
         if part.kind != "e":
             yield changes.ATTRIBUTES
-        elif not only_added(was, part.parts):
+        elif in_ranges or not only_added(was, part.parts):
             yield changes.LABELS_RENAMED
 
 

@@ -48,6 +48,16 @@ CASES = {
         ],
         [RENAME, "ALTER TYPE mood RENAME VALUE 'top' TO 'peak'"],
     ),
+    "label of a range": (
+        [
+            MOOD,
+            "CREATE TYPE span AS RANGE (subtype = mood)",
+            "CREATE TABLE t (id int PRIMARY KEY, a span)",
+            "INSERT INTO t VALUES (1, '[low,high)')",
+        ],
+        [ADD, "INSERT INTO t VALUES (2, '[low,mid)')"],
+        [RENAME],
+    ),
     "label of a new column": (
         [MOOD, *PLAIN],
         ["ALTER TABLE t ADD b mood", "INSERT INTO t VALUES (20, 'a', 'high')"],
