@@ -21,9 +21,9 @@ from tidemark.captures.mysql.chunks.scan_target import ScanTarget
 from tidemark.captures.mysql.chunks.snapshot_scans import SnapshotScan, SnapshotScans
 from tidemark.captures.mysql.chunks.split_points import split
 from tidemark.captures.mysql.log.connection import LIMITS, BinlogConnection, StreamLimits
-from tidemark.captures.mysql.log.resumption import continued, end_position, retained_from, server_identity
+from tidemark.captures.mysql.log.resumption import check_gtids, continued, end_position, retained_from, server_identity
 from tidemark.captures.mysql.log.stream import BinlogLog
-from tidemark.captures.mysql.server.replication import XA, prepared_transactions, replica_status
+from tidemark.captures.mysql.server.replication import XA, prepared_transactions, replica_status, server_name
 from tidemark.captures.mysql.server.session import asking, connect
 from tidemark.captures.mysql.tables.captured_tables import CapturedTables
 from tidemark.captures.mysql.tables.noted_tables import MEMBER
@@ -85,7 +85,8 @@ class MysqlSource(RemembersLayouts, ReadsInSnapshots):
         try:
             with asking("opening the source"):
                 self._fences = fence_taker(self._session, config, only_reads=only_reads)
-                self._base = str(server_identity(self._session)["base"])
+                identity = server_identity(self._session)
+                self._base, self._server = str(identity["base"]), str(identity["server"])
                 self.captured = CapturedTables(config, lambda: self._session, bindings, resources, layouts or {})
         except BaseException:
             self._session.close()
@@ -108,6 +109,7 @@ class MysqlSource(RemembersLayouts, ReadsInSnapshots):
         self._session = connect(self._config)
         with asking("preparing the session"):
             self._fences = fence_taker(self._session, self._config, only_reads=self._only_reads)
+            self._prepare()
 
     def close(self) -> None:
         self.snapshots.close()
@@ -173,6 +175,9 @@ class MysqlSource(RemembersLayouts, ReadsInSnapshots):
 
     def _stream(self, start: LogPosition) -> BinlogConnection:
         beside = self._session.descriptor
+        with asking("looking for the next transaction in the log"):
+            if start.file and start.gtids and not self._session.mariadb and server_name(self._session) == self._server:
+                check_gtids(self._session, start)
         return BinlogConnection(connect(self._config), self._server_id, start, beside, self._limits)
 
     # Visibility.

@@ -38,12 +38,12 @@ MYSQL = (
         Code(
             """
 self._session.rows(_SNAPSHOT)
-return GtidFence(executed, end_of_log(self._session))
+return GtidFence(MysqlGtids(str(executed)), end_of_log(self._session))
 """,
             """
 high = end_of_log(self._session)
 self._session.rows(_SNAPSHOT)
-return GtidFence(executed, high)
+return GtidFence(MysqlGtids(str(executed)), high)
 """,
         ),
         (f"{_ONLY}::test_what_a_snapshot_shows_is_in_the_log_before_its_fence",),
@@ -54,12 +54,11 @@ return GtidFence(executed, high)
         "captures/mysql/chunks/fence.py::MysqlGtidFences.open",
         Code(
             """
-executed = MysqlGtids(str(self._session.value("SELECT @@GLOBAL.gtid_executed") or ""))
 self._session.rows(_SNAPSHOT)
 """,
             """
 self._session.rows(_SNAPSHOT)
-executed = MysqlGtids(str(self._session.value("SELECT @@GLOBAL.gtid_executed") or ""))
+executed = self._session.value("SELECT @@GLOBAL.gtid_executed")
 """,
         ),
         (f"{_ONLY}::test_what_a_fence_takes_for_visible_its_snapshot_shows",),
@@ -68,7 +67,7 @@ executed = MysqlGtids(str(self._session.value("SELECT @@GLOBAL.gtid_executed") o
     Mutant(
         "MySQL: nothing is hidden",
         "captures/mysql/chunks/fence.py::GtidFence.hides",
-        Code("return str(txn) not in self.executed", "return False"),
+        Code("gtid not in self.executed", "False"),
         (_FENCE, _ONLY),
         of="rows touched by hidden transactions are emitted",
     ),
@@ -93,8 +92,8 @@ executed = MysqlGtids(str(self._session.value("SELECT @@GLOBAL.gtid_executed") o
         "without GTIDs: what was logged when the snapshot was opened counts as visible",
         "captures/mysql/chunks/fence.py::WatermarkFences.open",
         Code(
-            "return PositionFence(logged, end_of_log(self._session))",
-            "return PositionFence(end_of_log(self._session), logged)",
+            "return PositionFence(logged, end_of_log(self._session), gtids=executed)",
+            "return PositionFence(end_of_log(self._session), logged, gtids=executed)",
         ),
         (_FENCE,),
         of="rows touched by hidden transactions are emitted",

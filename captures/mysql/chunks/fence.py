@@ -3,7 +3,7 @@
 docs/backfill.md proves each of these. A transaction's id, as the log gives it and fences know it:
 
 - MySQL with GTIDs: its GTID;
-- MySQL without: the position after its commit, an integer;
+- MySQL without: the position after its commit, an integer. A log has both where ``gtid_mode`` was changed;
 - MariaDB: ``transaction_id`` of its GTID, that position, and the xid of the prepared transaction that it commits.
 """
 
@@ -17,7 +17,7 @@ from tidemark.captures.mysql.server.replication import end_of_log, has_gtids, pr
 from tidemark.captures.mysql.server.session import Session, asking
 from tidemark.captures.mysql.terms.columns import quoted_path
 from tidemark.captures.mysql.terms.config import EndpointConfig
-from tidemark.captures.mysql.terms.gtid import MariadbGtids, MysqlGtids, transaction_id
+from tidemark.captures.mysql.terms.gtid import Gtids, MariadbGtids, MysqlGtids, transaction_id
 from tidemark.captures.mysql.terms.position import position
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.removal import MadeObject
@@ -27,13 +27,17 @@ _SNAPSHOT = "START TRANSACTION WITH CONSISTENT SNAPSHOT"
 
 @dataclass(frozen=True, slots=True)
 class GtidFence:
-    """MySQL: InnoDB commits before a GTID gets into ``gtid_executed``, so what was in it before is visible."""
+    """MySQL: InnoDB commits before a GTID gets into ``gtid_executed``, so what was in it before is visible.
+
+    Transactions without GTIDs have ended before ``gtid_mode`` becomes ON, and are visible.
+    """
 
     executed: MysqlGtids
     high: int
 
     def hides(self, txn: TransactionId) -> bool:
-        return str(txn) not in self.executed
+        gtid = str(txn)
+        return int(gtid) > self.high if gtid.isdecimal() else gtid not in self.executed
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +47,8 @@ class PositionFence:
     Attributes:
         visible: That position.
         server: ``server_name`` of this one; empty where positions are not given together with GTIDs.
-        gtids: MariaDB: a position by GTIDs that is visible too, for transactions that another server's log gave.
+        gtids: Those that are visible, too: MariaDB, for transactions that another server's log gave; MySQL while
+            ``gtid_mode`` is being changed.
         settled: MariaDB: where the log ended before ``prepared`` was asked for.
         prepared: MariaDB: the xids that XA RECOVER listed then, before the snapshot was opened. A prepared transaction
             whose commit the log had before, and that is not among them, is visible.
@@ -52,17 +57,17 @@ class PositionFence:
     visible: int
     high: int
     server: str = ""
-    gtids: MariadbGtids | None = None
+    gtids: Gtids | None = None
     settled: int = 0
     prepared: frozenset[str] = frozenset()
 
     def hides(self, txn: TransactionId) -> bool:
         gtid, at, place = str(txn).partition("@")
-        if not at:
+        if gtid.isdecimal():
             return int(gtid) > self.visible
         place, _, xid = place.partition("@")
         server, _, end = place.rpartition(":")
-        if server == self.server:
+        if at and server == self.server:
             return not self.shows(int(end), xid)
         return self.gtids is None or gtid not in self.gtids or xid in self.prepared
 
@@ -135,10 +140,17 @@ class MariadbFences(FenceTaker):
 class MysqlGtidFences(FenceTaker):
     """``gtid_executed`` is read before the snapshot is opened, the position after."""
 
+    def __init__(self, session: Session, config: EndpointConfig) -> None:
+        super().__init__(session)
+        self._config = config
+
     def open(self) -> GtidFence:
-        executed = MysqlGtids(str(self._session.value("SELECT @@GLOBAL.gtid_executed") or ""))
+        mode, executed = self._session.rows("SELECT @@GLOBAL.gtid_mode, @@GLOBAL.gtid_executed")[0]
+        if str(mode) != "ON":
+            ensure_watermark_table(self._session, self._config)
+            raise SourceError("TM-MY-020", "gtid_mode is no longer ON")  # The next session takes other fences.
         self._session.rows(_SNAPSHOT)
-        return GtidFence(executed, end_of_log(self._session))
+        return GtidFence(MysqlGtids(str(executed)), end_of_log(self._session))
 
     def logged(self) -> list[str]:
         return []  # A log is read from a visible position on: see tidemark.captures.mysql.log.resumption.
@@ -156,12 +168,13 @@ class WatermarkFences(FenceTaker):
         self._table = quoted_path(table)
 
     def open(self) -> PositionFence:
+        executed = MysqlGtids(str(self._session.value("SELECT @@GLOBAL.gtid_executed") or ""))
         logged = end_of_log(self._session)
         self._session.rows(
             f"INSERT INTO {self._table} (id, n) VALUES (CONNECTION_ID() % 64, 1) ON DUPLICATE KEY UPDATE n = n + 1"
         )
         self._session.rows(_SNAPSHOT)
-        return PositionFence(logged, end_of_log(self._session))
+        return PositionFence(logged, end_of_log(self._session), gtids=executed)
 
 
 class UncertainSnapshots(FenceTaker):
@@ -186,7 +199,7 @@ def fence_taker(session: Session, config: EndpointConfig, *, only_reads: bool = 
     if session.mariadb:
         return MariadbFences(session)
     if has_gtids(session):
-        return MysqlGtidFences(session)
+        return MysqlGtidFences(session, config)
     if config.watermark_path is None:
         raise SourceError(
             "TM-MY-011",

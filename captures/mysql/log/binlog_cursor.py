@@ -139,8 +139,8 @@ class ReadTo:
 
     Attributes:
         gtids: Of all transactions before.
-        keeps_gtids: They are followed. They are not on MySQL if GTIDs were switched on during the capture: a set that
-            lacks the transactions before would request them again.
+        keeps_gtids: They are followed. They are not on MySQL if GTIDs were switched on or off during the capture: a set
+            that lacks the transactions before would request them again.
         prepared: XA transactions by their xids, until they are committed or rolled back.
     """
 
@@ -151,6 +151,10 @@ class ReadTo:
         self._order = start.order
         self._boundary = self.begun = start.file, start.offset
         self._last = start.last
+
+    def forget_gtids(self) -> None:
+        """GTIDs do not say what was read any more."""
+        self.gtids, self.keeps_gtids = type(self.gtids)(), False
 
     @property
     def log_position(self) -> LogPosition:

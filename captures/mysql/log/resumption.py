@@ -13,7 +13,7 @@ import pymysql
 
 from tidemark.captures.contract.errors import LostPosition
 from tidemark.captures.contract.source import RetainedLog
-from tidemark.captures.mysql.server.replication import has_gtids, log_file_and_offset, server_name
+from tidemark.captures.mysql.server.replication import WithoutGtids, has_gtids, log_file_and_offset, server_name
 from tidemark.captures.mysql.server.session import Session
 from tidemark.captures.mysql.terms.config import EndpointConfig
 from tidemark.captures.mysql.terms.gtid import MariadbGtids, MysqlGtids
@@ -81,6 +81,8 @@ def continued(session: Session, config: EndpointConfig, stored: LogPosition, ide
     now = server_identity(session)
     identity = {name: identity[name] for name in now if name in identity}  # It also describes tables.
     by_gtids = bool(stored.gtids) and (session.mariadb or has_gtids(session))
+    if not by_gtids:
+        stored = replace(stored, gtids="")  # They do not name what was logged since they were switched off.
     if stored.file and identity == now:
         return _continued_here(session, config, stored, by_gtids=by_gtids)
     if not by_gtids:
@@ -182,14 +184,32 @@ def _is_boundary(session: Session, stored: LogPosition) -> bool:
     ``tidemark.captures.mysql.log.binlog_cursor``.
     """
     before = [] if stored.last is None or not stored.last.start else [stored.last.start]
+    return all(_kinds(session, stored.file, offset, 1) is not None for offset in (*before, stored.offset))
+
+
+def _kinds(session: Session, file: str, offset: int, count: int) -> list[str] | None:
+    """What kinds of events follow, so many at most; None if none begins there, and the file does not end there."""
     try:
-        for offset in (*before, stored.offset):
-            session.rows(f"SHOW BINLOG EVENTS IN %s FROM {offset} LIMIT 1", stored.file)
+        rows = session.rows(f"SHOW BINLOG EVENTS IN %s FROM {offset} LIMIT {count}", file)
     except pymysql.OperationalError as error:
         if error.args[0] != pymysql.constants.ER.ERROR_WHEN_EXECUTING_COMMAND:
             raise
-        return False
-    return True
+        return None
+    return [str(row[2]) for row in rows]
+
+
+def check_gtids(session: Session, at: LogPosition) -> None:
+    """MySQL: the first transaction after a position must have a GTID. Raises WithoutGtids, pymysql.Error.
+
+    A stream by GTIDs begins in the latest file that has all of the others before it, and would pass it over.
+    """
+    later = [file for file in log_files(session) if position(file, 0) > position(at.file, 0)]
+    for file, start in ((at.file, at.offset), *((file, FIRST_EVENT) for file in later)):
+        for kind in _kinds(session, file, start, 3) or ():
+            if kind == "Anonymous_Gtid":
+                raise WithoutGtids("TM-MY-020", f"in {file} the log goes on without GTIDs")
+            if kind.startswith("Gtid"):
+                return
 
 
 def _gtids_at(session: Session, file: str, offset: int) -> str | None:

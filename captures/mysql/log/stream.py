@@ -18,6 +18,7 @@ from tidemark.captures.mysql.log.open_transaction import Control, ControlStateme
 from tidemark.captures.mysql.log.statement_effects import StatementEffects
 from tidemark.captures.mysql.log.transaction_payload import payload_events
 from tidemark.captures.mysql.log.xa_transactions import Committing, XaTransactions, not_recalled
+from tidemark.captures.mysql.server.replication import WithoutGtids
 from tidemark.captures.mysql.tables.captured_tables import CapturedTables
 from tidemark.captures.mysql.tables.table_changes import ROLLED_BACK
 from tidemark.captures.mysql.terms.event_bytes import ByteText
@@ -76,8 +77,13 @@ class BinlogLog:
         self._xa = XaTransactions(self._read_to, self._tables, self._maps, committing, limits.held_bytes)
 
     def _connected(self, start: LogPosition) -> BinlogConnection:
+        try:
+            connection = self._connect(start)
+        except WithoutGtids:
+            self._read_to.forget_gtids()
+            start = self.log_position
+            connection = self._connect(start)
         self._place = LogPlace(start)
-        connection = self._connect(start)
         self._events = connection.events()
         return connection
 
@@ -151,6 +157,8 @@ class BinlogLog:
             with self._maps.reading(batch):
                 self._read(batch, limit, wait, wakeup)
         except SourceError as error:
+            if isinstance(error, WithoutGtids):
+                self._read_to.forget_gtids()
             failure = error if self._xa.recall is None else not_recalled(error)
             if not batch.says_something:
                 raise failure from None

@@ -19,6 +19,10 @@ FORBIDDEN = frozenset((1045, 1142, 1227))
 """ER_ACCESS_DENIED_ERROR, ER_TABLEACCESS_DENIED_ERROR, ER_SPECIFIC_ACCESS_DENIED_ERROR."""
 
 
+class WithoutGtids(SourceError):
+    """The log goes on by file and offset: ``gtid_mode`` was changed, and it has transactions without GTIDs."""
+
+
 def server_name(session: Session) -> str:
     """The identity of a server: MySQL's uuid; MariaDB's id, host and port. Raises PyMySQL's errors."""
     if session.mariadb:
@@ -77,6 +81,12 @@ def stream_failure(number: int, message: str, server_id: int, account: str) -> S
         return LostPosition("TM-MY-015", reason)
     if "could not find first log" in lower or "could not find gtid state" in lower:
         return LostPosition("TM-MY-015", f"the log was purged, or was reset by RESET MASTER: {reason}")
+    if "auto_position" in lower:
+        return WithoutGtids("TM-MY-020", f"the server no longer sends its log by GTIDs: {reason}")
+    if "cannot replicate" in lower and "gtid_mode = o" in lower:
+        mode = "ON_PERMISSIVE" if "anonymous" in lower else "OFF_PERMISSIVE"
+        remedy = f"Run: SET GLOBAL gtid_mode = {mode}; and change it back when the capture has read its log to the end."
+        return SourceError("TM-MY-011", f"gtid_mode was changed before the log was read: {reason}", remedy=remedy)
     if "max_allowed_packet" in lower:
         return SourceError("TM-MY-043", reason)
     if "is not in the master" in lower or "impossible position" in lower or "has more gtids" in lower:

@@ -13,12 +13,14 @@ from tests.captures.log_reader import plain
 from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.concurrent_writers import WRITERS, snapshots_under_inserts
 from tests.captures.mysql.table_chunks import run, session_on, table_chunks
+from tests.captures.remedies import statements
 from tests.captures.session import bindings, session
 from tidemark.captures.contract.errors import LostPosition
 from tidemark.captures.mysql.chunks.fence import create_watermark_table
 from tidemark.captures.mysql.server.session import Session
 from tidemark.captures.mysql.terms.gtid import MysqlGtids
 from tidemark.captures.mysql.terms.position import parse_position, position
+from tidemark.protocol.errors import SourceError
 from tidemark.testing.servers.mariadb import MYSQL, Database, no_source
 
 COMMAND = [sys.executable, "-m", "tidemark.connectors.mysql"]
@@ -254,6 +256,57 @@ def test_a_log_without_gtids_that_was_reset_and_has_the_same_places(without_gtid
         with pytest.raises(LostPosition) as caught:
             log.read()
         assert caught.value.code == "TM-MY-016" and not log.lines
+
+
+def _set_gtid_mode(database: Database, *modes: str) -> None:
+    run(
+        database,
+        "SET GLOBAL enforce_gtid_consistency = ON",
+        *(f"SET GLOBAL gtid_mode = {mode}" for mode in modes),
+    )
+
+
+def test_gtids_that_are_switched_on_and_off_while_a_log_is_read(without_gtids: Database) -> None:
+    """Fences know transactions with and without GTIDs, and the position goes on by file where there are none."""
+    database = without_gtids
+    run(database, "CREATE TABLE t (id INT PRIMARY KEY)", create_watermark_table(("shop", "marks")))
+    marks = {"watermark_table": "shop.marks"}
+    with captured_log(database, "t", **marks) as log:
+        run(database, "INSERT INTO t VALUES (1)")
+        log.read()
+        _set_gtid_mode(database, "OFF_PERMISSIVE", "ON_PERMISSIVE", "ON")
+        run(database, "INSERT INTO t VALUES (2)")
+        log.read()
+        anonymous, named = (transaction.txn for transaction in log.transactions)
+        assert isinstance(anonymous, int) and ":" in str(named)
+        for _ in range(2):  # With the fences from before, and with others.
+            fence = log.source.visibility()
+            assert not fence.hides(anonymous) and not fence.hides(named)
+            assert fence.hides(fence.high + 1) and fence.hides(f"{str(named).partition(':')[0]}:1000")
+            log.source.reconnect()
+    with captured_log(database, "t", **marks) as log:
+        run(database, "INSERT INTO t VALUES (3)")
+        log.read()
+        state, identity = str(log.log.log_position), log.source.identity()
+        assert parse_position(state).gtids
+        _set_gtid_mode(database, "ON_PERMISSIVE", "OFF_PERMISSIVE")
+        with pytest.raises(SourceError, match="gtid_mode is no longer ON"):
+            log.source.visibility()
+        log.source.reconnect()
+        assert not log.source.visibility().hides(log.transactions[-1].txn)
+        run(database, "INSERT INTO t VALUES (4)")
+        log.reconnects = True
+        assert [document["id"] for document in log.read()] == [4]
+        assert not log.log.log_position.gtids
+    _set_gtid_mode(database, "ON_PERMISSIVE", "ON")
+    with captured_log(database, "t", cursor=state, identity=identity, **marks) as log:
+        log.reconnects = True
+        with pytest.raises(SourceError, match="TM-MY-011") as caught:
+            log.read()
+    run(database, *statements(caught.value.remedy))
+    with captured_log(database, "t", cursor=state, identity=identity, **marks) as log:
+        assert [document["id"] for document in log.read()] == [4]
+        assert not parse_position(str(log.log.log_position)).gtids
 
 
 def test_a_log_that_was_reset_is_found(mysql_database: Database) -> None:

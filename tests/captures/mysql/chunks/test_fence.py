@@ -107,14 +107,13 @@ def _ends(session: Session) -> dict[str, int]:
     return ends
 
 
-def test_watermarks_cover_everything_logged_before(binlog_database: Database) -> None:
-    # The form for MySQL without GTIDs; MariaDB has the same order of commits.
-    config = parse_endpoint(binlog_database.config())
-    path = (binlog_database.name, "marks")
-    run(binlog_database, create_watermark_table(path), "CREATE TABLE t (id INT PRIMARY KEY)")
+def test_watermarks_cover_everything_logged_before(mysql_database: Database) -> None:
+    config = parse_endpoint(mysql_database.config())
+    path = (mysql_database.name, "marks")
+    run(mysql_database, create_watermark_table(path), "CREATE TABLE t (id INT PRIMARY KEY)")
     with closing(connect(config)) as session, closing(connect(config)) as other:
         fences = WatermarkFences(session, path)
-        run(binlog_database, "INSERT INTO " + binlog_database.name + ".t VALUES (1)")
+        run(mysql_database, "INSERT INTO " + mysql_database.name + ".t VALUES (1)")
         end = end_of_log(other)
         fence = fences.open()
         session.rows("ROLLBACK")
