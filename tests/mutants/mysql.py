@@ -72,6 +72,12 @@ executed = self._session.value("SELECT @@GLOBAL.gtid_executed")
         of="rows touched by hidden transactions are emitted",
     ),
     Mutant(
+        "MySQL: transactions without GTIDs are asked for by GTIDs",
+        "captures/mysql/source.py::MysqlSource._stream",
+        Code("check_gtids(self._session, start)"),
+        (f"{_ONLY}::test_gtids_that_are_switched_on_and_off_while_a_log_is_read",),
+    ),
+    Mutant(
         "MariaDB: the log's end stands for what the snapshot shows",
         "captures/mysql/chunks/fence.py::MariadbFences.open",
         Code(

@@ -358,6 +358,12 @@ if relation.touched is not None:
         (f"{_POSTGRES}/tables_that_change/test_partitions.py::test_a_partition_that_lost_rows[truncated]",),
     ),
     Mutant(
+        "a partition that the log shows twice was filled at once",
+        "captures/postgres/tables_that_change/rewrites.py::has_lost_none",
+        Code("filled is None or filled.times == 1", "True"),
+        (f"{_POSTGRES}/tables_that_change/test_lost_partitions.py::test_rows_that_are_lost",),
+    ),
+    Mutant(
         "a chunk of an altered table is decoded as the table was",
         "captures/postgres/chunks/reader.py::CopyChunkReader.read",
         Code(
