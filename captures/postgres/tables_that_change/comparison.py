@@ -114,6 +114,8 @@ def opened_bindings(
         )
         if unfit is None:
             made.noted = noted_of(made, since)
+            with asking(f"reading what fills new columns of {made.name}"):
+                made.table = with_fills(session, made, made.table)  # Columns may be newer than the record.
         bound.append(made)
     check_any_fit(bound)
     return bound, seen

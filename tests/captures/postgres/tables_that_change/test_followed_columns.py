@@ -8,16 +8,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
 import pytest
 
+from tests.captures.postgres.log_reading import capturing as log_of
 from tests.captures.postgres.tables_that_change.capturing import SECONDS, capturing
 from tests.captures.session import Json, Session
 from tests.captures.source_tables import prepare
 from tests.examples import sample
+from tidemark.captures.postgres.catalog.columns import Table
+from tidemark.captures.postgres.tables.bindings import bound_tables
+from tidemark.captures.postgres.tables_that_change import comparison
+from tidemark.protocol.messages import COLUMN_FILL
 from tidemark.testing.servers.postgres import Database
 
 ROWS = 40
@@ -381,3 +386,20 @@ def test_names_by_which_values_are_handled(database: Database, resource: Json, a
         capture.until(Session.done, SECONDS)
         _altered_tables(database, alters)
         capture.until(lambda c: c.done() and all(map(right, [*c.rows(0).values(), *c.rows(1).values()])), SECONDS)
+
+
+def test_a_column_that_comes_while_a_capture_opens(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first schema that has it says what fills older rows, also where the table's record was read before."""
+    prepare(database, "CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+
+    def torn(*arguments: Any) -> list[Table | None]:
+        prepare(database, "ALTER TABLE t DROP IF EXISTS c")
+        before = bound_tables(*arguments)
+        prepare(database, "ALTER TABLE t ADD c int DEFAULT 7")
+        after = bound_tables(*arguments)
+        return [replace(now, record=then.record) for now, then in zip(after, before, strict=True) if now and then]
+
+    monkeypatch.setattr(comparison, "bound_tables", torn)
+    with log_of(database, "t") as reader:
+        (table,) = reader.source.tables
+        assert table.document_schema["properties"]["c"][COLUMN_FILL] == 7
