@@ -68,6 +68,7 @@ EXECUTED = {
     "SET GLOBAL binlog_order_commits = ON;": MYSQL,
     "SET GLOBAL binlog_row_image = 'FULL';": OF_ALL,
     "SET GLOBAL binlog_row_value_options = '';": OF_ALL,
+    "SET GLOBAL gtid_mode = X;": "tests/captures/mysql/test_mysql_only.py",
     "SET GLOBAL server_id = 1;": MYSQL,
     "SHOW VARIABLES LIKE 'ssl_ca';": MYSQL,
 }
