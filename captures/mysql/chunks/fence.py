@@ -29,7 +29,7 @@ _SNAPSHOT = "START TRANSACTION WITH CONSISTENT SNAPSHOT"
 class GtidFence:
     """MySQL: InnoDB commits before a GTID gets into ``gtid_executed``, so what was in it before is visible.
 
-    Transactions without GTIDs have ended before ``gtid_mode`` becomes ON, and are visible.
+    Transactions without GTIDs have ended before ``gtid_mode`` becomes ON: those in the log before ``high`` are visible.
     """
 
     executed: MysqlGtids
@@ -147,8 +147,8 @@ class MysqlGtidFences(FenceTaker):
     def open(self) -> GtidFence:
         mode, executed = self._session.rows("SELECT @@GLOBAL.gtid_mode, @@GLOBAL.gtid_executed")[0]
         if str(mode) != "ON":
-            ensure_watermark_table(self._session, self._config)
-            raise SourceError("TM-MY-020", "gtid_mode is no longer ON")  # The next session takes other fences.
+            ensure_watermark_table(self._session, self._config)  # The fences of the next session write to it.
+            raise SourceError("TM-MY-020", "gtid_mode is no longer ON")
         self._session.rows(_SNAPSHOT)
         return GtidFence(MysqlGtids(str(executed)), end_of_log(self._session))
 

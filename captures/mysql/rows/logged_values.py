@@ -72,7 +72,7 @@ _INTEGERS = {
     table_map.LONGLONG: ("q", 8),
 }
 _SIGNED_BITS = 63
-"""The bits of an integer of 64 that is not negative."""
+"""What an integer of 64 bits has beside its sign."""
 
 _LENGTHS = {1: "B", 2: "H", 3: "HB", 4: "I"}
 _TEXTS = frozenset((table_map.VARCHAR, table_map.VAR_STRING, table_map.STRING, table_map.VARCHAR_COMPRESSED))
