@@ -177,4 +177,5 @@ def test_rows_that_are_large_as_json_only(database: Database, tmp_path: Path, mo
         f"INSERT INTO t SELECT i, {filled.format(3)} FROM generate_series(102, 200) i",
     )
     found, _ = both.compare(limit=1)
-    assert len(found) == 200 and (both.batches, both.lines) == (2, 1)
+    # How many batches the rows before and after it come in depends on how fast the server sends them.
+    assert len(found) == 200 and both.lines == 1 and both.batches >= 2
