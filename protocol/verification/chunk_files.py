@@ -17,10 +17,10 @@ from tidemark.protocol.changelog import TableSchema
 from tidemark.protocol.changelog.unreadable import unreadable
 from tidemark.protocol.errors import ChangeLogError
 from tidemark.protocol.store import Store
-from tidemark.protocol.verification.digests import DIGEST, SEEDS, digests, digests_of_parts
+from tidemark.protocol.verification.digests import DIGEST, SEEDS, VERSION, digests, digests_of_parts
 from tidemark.protocol.verification.files import Ended, chunk_path, run_folder
 
-_OFFSET, _SCHEMA = b"offset", b"schema"
+_OFFSET, _SCHEMA, _DIGESTS = b"offset", b"schema", b"digests"
 
 
 def key_names(schema: TableSchema) -> list[str]:
@@ -66,7 +66,11 @@ def chunk_bytes(rows: pa.Table, offset: int, schema: TableSchema) -> bytes:
         schema: Of the table when it was read.
     """
     sink = pa.BufferOutputStream()
-    said = {_OFFSET: str(offset).encode(), _SCHEMA: schema.model_dump_json().encode()}
+    said = {
+        _OFFSET: str(offset).encode(),
+        _SCHEMA: schema.model_dump_json().encode(),
+        _DIGESTS: str(VERSION).encode(),
+    }
     # Digests are as good as random: nothing makes them smaller.
     compression: Any = dict.fromkeys(rows.column_names, "none") | dict.fromkeys(key_names(schema), "zstd")
     pq.write_table(rows.replace_schema_metadata(said), sink, compression=compression, use_dictionary=False)
@@ -74,13 +78,18 @@ def chunk_bytes(rows: pa.Table, offset: int, schema: TableSchema) -> bytes:
 
 
 class Chunk:
-    """A chunk that was read: see ``chunk_bytes``."""
+    """A chunk that was read: see ``chunk_bytes``.
+
+    Attributes:
+        comparable: Its digests are made as ours are. A capture that runs may be of another version.
+    """
 
     def __init__(self, rows: pa.Table) -> None:
         said = rows.schema.metadata
         self.rows = rows
         self.offset = int(said[_OFFSET])
         self.schema = TableSchema.model_validate_json(said[_SCHEMA])
+        self.comparable = said.get(_DIGESTS) == str(VERSION).encode()
 
 
 def read_chunks(store: Store, collection: str, ended: Ended) -> Iterator[Chunk]:

@@ -1,8 +1,9 @@
 """Digests of rows: two rows have the same digest if all their values are the same, and else another one.
 
 They are of values in Arrow, whoever made these: a segment, a chunk of the source, or a table in Spark. All is computed
-on whole columns, without a loop over rows. A value of one width is one or two numbers of 64 bits; a text, or bytes, is
-the sum of its words of 64 bits, each mixed with its place. A row mixes the numbers of its columns one after another.
+on whole columns, without a loop over rows. A value of one width is one or two numbers of 64 bits. Texts and bytes of a
+row are joined: their numbers are the length of each, and the sum of the words of 64 bits of all, each mixed with its
+place. A row mixes the numbers of its columns one after another.
 
 Mixing is that of MurmurHash3's end (``fmix64``), a permutation of the numbers of 64 bits. Two different rows have the
 same digest with a probability of about 1 to 10¹⁹. That is not a defence against somebody who looks for such rows.
@@ -11,7 +12,7 @@ same digest with a probability of about 1 to 10¹⁹. That is not a defence agai
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, reduce
 from itertools import chain
 from typing import Any
 
@@ -26,8 +27,14 @@ DIGEST: Any = pa.uint64()
 _FLAGS = 62
 """Columns whose nulls are in one number."""
 
+VERSION = 2
+"""Digests of another version say nothing about these."""
+
 _ROWS = 32_768
-"""Digested at once."""
+"""At most so many are digested at once."""
+
+_VALUES = 8 << 20
+"""About so many bytes of values are digested at once: what is computed of them takes several times as many."""
 
 _BYTES = pa.large_binary()
 _NAN = pa.scalar(float("nan"))
@@ -69,15 +76,28 @@ def digests_of_parts(columns: Sequence[Any], rows: int, parts: Sequence[tuple[Se
         parts: For each of the digests the places of its columns, and its seed.
     """
     found: list[list[Any]] = [[pa.array([], DIGEST)] for _ in parts]
-    for start in range(0, rows, _ROWS):
-        count = min(_ROWS, rows - start)
+    size = sum(column.nbytes for column in columns)
+    at_once = max(min(_ROWS, rows * _VALUES // max(size, 1)), 1)
+    for start in range(0, rows, at_once):
+        count = min(at_once, rows - start)
         sliced = [_whole(column.slice(start, count)) for column in columns]
-        numbers = [_numbers(column) for column in sliced]
-        for digested, (places, seed) in zip(found, parts, strict=True):
+        numbers = _numbers_of_parts(sliced, [places for places, _ in parts])
+        for digested, (places, seed), own in zip(found, parts, numbers, strict=True):
             nulls = _nulls([sliced[place] for place in places])
-            own = chain.from_iterable(numbers[place] for place in places)
             digested.append(_digested(chain(nulls, own), count, seed))
     return [pa.concat_arrays(each) for each in found]
+
+
+def _numbers_of_parts(columns: Sequence[Any], parts: Sequence[Sequence[int]]) -> list[list[Any]]:
+    """The numbers of each part's columns. Texts that the same parts have are joined, in the order of the first one."""
+    joined: dict[tuple[bool, ...], list[int]] = {}
+    for place in dict.fromkeys(chain.from_iterable(parts)):
+        if _has_bytes(columns[place].type):
+            joined.setdefault(tuple(place in places for places in parts), []).append(place)
+    of_first = {places[0]: _of_bytes([_as_bytes(columns[place]) for place in places]) for places in joined.values()}
+    others = set(chain.from_iterable(joined.values()))
+    numbers = [of_first.get(place, []) if place in others else _numbers(column) for place, column in enumerate(columns)]
+    return [[number for place in places for number in numbers[place]] for places in parts]
 
 
 def texts(columns: Sequence[Any], rows: int) -> pa.Array[Any]:
@@ -129,14 +149,30 @@ def _numbers(column: Any) -> list[Any]:
     return [pc.fill_null(each, _number(0)) if each.null_count else each for each in found]
 
 
+def _has_bytes(type_: Any) -> bool:
+    """Whether values have different lengths."""
+    return bool(
+        pa.types.is_list(type_)
+        or pa.types.is_large_list(type_)
+        or pa.types.is_string(type_)
+        or pa.types.is_large_string(type_)
+        or pa.types.is_binary(type_)
+        or pa.types.is_large_binary(type_)
+    )
+
+
+def _as_bytes(column: Any) -> Any:
+    """The bytes of texts, of bytes, and of lists; none for a null."""
+    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+        return pa.array([b"" if items is None else orjson.dumps(items) for items in _items(column)], _BYTES)
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        column = column.cast(pa.large_string())
+    column = column.cast(_BYTES)
+    return pc.fill_null(column, pa.scalar(b"", _BYTES)) if column.null_count else column
+
+
 def _of_column(column: Any) -> list[Any]:
     type_ = column.type
-    if pa.types.is_list(type_) or pa.types.is_large_list(type_):
-        return _of_bytes(pa.array([None if items is None else orjson.dumps(items) for items in _items(column)], _BYTES))
-    if pa.types.is_string(type_) or pa.types.is_large_string(type_):
-        return _of_bytes(column.cast(pa.large_string()).cast(_BYTES))
-    if pa.types.is_binary(type_) or pa.types.is_large_binary(type_):
-        return _of_bytes(column.cast(_BYTES))
     if pa.types.is_boolean(type_):
         return [column.cast(DIGEST)]
     if pa.types.is_floating(type_):
@@ -157,18 +193,18 @@ def _of_width(column: Any) -> list[Any]:
     return found if not column.null_count else [pc.if_else(column.is_valid(), each, _number(0)) for each in found]
 
 
-def _of_bytes(column: Any) -> list[Any]:
-    """Values of different lengths: of each its length and the sum of its words."""
-    column = pc.fill_null(column, pa.scalar(b"", _BYTES)) if column.null_count else column
-    lengths = pc.binary_length(column)
-    padding = _PADDING.take(pc.bit_wise_and(pc.negate(lengths), _LAST_BYTES))
-    padded = pc.binary_join_element_wise(column, padding, pa.scalar(b"", _BYTES))
+def _of_bytes(columns: Sequence[Any]) -> list[Any]:
+    """Of each value its length; and of each row the sum of the words of all values."""
+    lengths = [pc.binary_length(column) for column in columns]
+    padding = _PADDING.take(pc.bit_wise_and(pc.negate(reduce(pc.add, lengths)), _LAST_BYTES))
+    padded = pc.binary_join_element_wise(*columns, padding, pa.scalar(b"", _BYTES))
+    found = [each.cast(DIGEST) for each in lengths]
     _, ends, data = padded.buffers()
     ends = pa.Array.from_buffers(pa.int64(), len(padded) + 1, [None, ends], offset=padded.offset)
     ends = pc.shift_right(ends, _WORD_BITS)
     first, count = ends[0].as_py(), ends[-1].as_py() - ends[0].as_py()
     if not count:
-        return [lengths.cast(DIGEST), pa.repeat(_number(0), len(column))]
+        return [*found, pa.repeat(_number(0), len(padded))]
     words = pa.Array.from_buffers(DIGEST, count, [None, data], offset=first)
     ends = pc.subtract(ends, pa.scalar(first, pa.int64()))
     rows = pc.list_parent_indices(pa.LargeListArray.from_arrays(ends, words))
@@ -176,7 +212,7 @@ def _of_bytes(column: Any) -> list[Any]:
     places = pc.subtract(_steps(count), pc.multiply(ends.view(DIGEST), _STEP).take(rows))
     sums = pc.cumulative_sum(_mixed(pc.add(words, places)))
     sums = pa.concat_arrays([pa.array([0], DIGEST), sums]).take(ends)
-    return [lengths.cast(DIGEST), pc.subtract(sums.slice(1), sums.slice(0, len(sums) - 1))]
+    return [*found, pc.subtract(sums.slice(1), sums.slice(0, len(sums) - 1))]
 
 
 def _steps(count: int) -> Any:

@@ -26,6 +26,7 @@ from tidemark.runtime.verification.states import last_digests
 pc: Any = pyarrow.compute
 
 CHANGED = "its columns changed meanwhile"
+OTHER_VERSION = "another version of tidemark reads its rows: restart the capture with this one"
 
 Kept: TypeAlias = "Callable[[int, TableSchema], Iterator[pa.Table] | None]"
 """The rows of a table in Spark as of an offset, ``digested`` under a schema; None where no table is kept."""
@@ -116,6 +117,9 @@ class _Table:
                 found.why = "it was emptied meanwhile"
                 return
             for chunk in self._chunks():
+                if not chunk.comparable:
+                    found.why = OTHER_VERSION
+                    return
                 if chunk.schema.fingerprint != self.schema.fingerprint:
                     found.why = CHANGED
                     return

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from tests.end_to_end.capture import Capture, own_process
@@ -21,6 +22,7 @@ from tests.workload.writers import Workload
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.runtime.changelog.events import segment_events
 from tidemark.runtime.progress.verification_record import VerificationRecord
+from tidemark.runtime.verification.comparison import OTHER_VERSION
 from tidemark.testing.deadline import wait_until
 
 
@@ -330,11 +332,17 @@ def test_a_schema_may_have_a_dot_in_its_name(database: Database, tmp_path: Path)
     assert "odd.one.nothing: 0 rows, 0 compared: equal" in said.said
 
 
-def test_a_table_that_is_emptied_or_altered_meanwhile_is_compared_later(database: Database, tmp_path: Path) -> None:
+def _of_another_version(chunk: Path) -> None:
+    rows = pq.read_table(chunk)
+    said = {name: value for name, value in (rows.schema.metadata or {}).items() if name != b"digests"}
+    pq.write_table(rows.replace_schema_metadata(said), chunk)
+
+
+def test_a_table_that_cannot_be_compared_says_why_and_is_compared_later(database: Database, tmp_path: Path) -> None:
     config = {"backfill": {"chunk_rows": 10}}
-    capture = Capture(tmp_path, database, config, tables=["public.emptied", "public.altered"])
+    capture = Capture(tmp_path, database, config, tables=["public.*"])
     with database.connect() as connection, connection.cursor() as cursor:
-        for table in ("emptied", "altered"):
+        for table in ("emptied", "altered", "elsewhere"):
             cursor.execute(f"CREATE TABLE {table} AS SELECT n id, 'name ' || n name FROM generate_series(1, 1000) n")
             cursor.execute(f"ALTER TABLE {table} ADD PRIMARY KEY (id)")
         capture.catch_up()
@@ -342,6 +350,8 @@ def test_a_table_that_is_emptied_or_altered_meanwhile_is_compared_later(database
             wait_until(lambda: json.loads(capture.run("status", "--json").said)["running"], 60, "it runs")
             with capture.start("verify", "--share", "30%") as asked:
                 wait_until(lambda: len(chunks(capture)) > 3, 60, "rows are read")
+                wait_until(lambda: any("elsewhere" in str(chunk) for chunk in chunks(capture)), 60, "of each table")
+                _of_another_version(next(chunk for chunk in chunks(capture) if "elsewhere" in str(chunk)))
                 cursor.execute("TRUNCATE emptied")
                 cursor.execute("ALTER TABLE altered ADD COLUMN more int")
                 cursor.execute("UPDATE altered SET more = id WHERE id > 990")
@@ -349,7 +359,8 @@ def test_a_table_that_is_emptied_or_altered_meanwhile_is_compared_later(database
             said = capture.output.read_text()
             assert "public.emptied: not compared: it was emptied meanwhile" in said, said[-2000:]
             assert "public.altered: not compared: its columns changed meanwhile" in said, said[-2000:]
+            assert f"public.elsewhere: not compared: {OTHER_VERSION}" in said, said[-2000:]
             status, tables = verified(capture)
             assert status == 0, {name: found["why"] for name, found in tables.items()}
             assert tables["public.emptied"]["rows"] == 0
-            assert tables["public.altered"]["compared"] == 1000
+            assert tables["public.altered"]["compared"] == tables["public.elsewhere"]["compared"] == 1000

@@ -9,9 +9,11 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidemark.protocol.verification import digests as module
 from tidemark.protocol.verification.digests import digests, texts
 
 INSTANTS = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30))
@@ -90,6 +92,15 @@ def test_many_columns_and_chunks_have_one_for_each_row() -> None:
     columns = [pa.chunked_array([list(range(rows // 2)), list(range(rows // 2, rows))])] * 70
     assert len(set(digests(columns, rows).to_pylist())) == rows
     assert digests([], 0).to_pylist() == []
+
+
+def test_large_values_are_digested_a_few_rows_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    types = [pa.string(), pa.int64(), pa.binary(), pa.list_(pa.string())]
+    rows = [(str(n) * 50, n, bytes(n), [str(n)] * n) for n in range(30)]
+    expected = _of(types, rows)
+    for size in (1, 700, 3_000):
+        monkeypatch.setattr(module, "_VALUES", size)
+        assert _of(types, rows) == expected
 
 
 def test_keys_are_written_as_a_command_takes_them() -> None:
