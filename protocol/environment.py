@@ -31,10 +31,10 @@ error, why the capture could not resume. ``running``: its process exists, and ma
 
 REMOVE = "TIDEMARK_REMOVE"
 """``validate`` only tells what the capture made at the source, and ``apply`` removes it: see
-``tidemark.protocol.removal``."""
+``tidemark.protocol.answers.removal``."""
 
 PLAN = "TIDEMARK_PLAN"
-"""The answer to ``validate`` also has a plan: see ``tidemark.protocol.plan``."""
+"""The answer to ``validate`` also has a plan: see ``tidemark.protocol.answers.plan``."""
 
 
 def is_on(name: str) -> bool:

@@ -23,11 +23,11 @@ from tidemark.runtime.commands.init import init
 from tidemark.runtime.commands.log import log_commands
 from tidemark.runtime.commands.materialize import materialize
 from tidemark.runtime.commands.plan import plan
-from tidemark.runtime.commands.printing import tell_failure
 from tidemark.runtime.commands.remove import remove
 from tidemark.runtime.commands.status import status
 from tidemark.runtime.commands.steer import backfill, pause, priority, resume
 from tidemark.runtime.commands.tail import tail
+from tidemark.runtime.commands.terminal.printing import tell_failure
 from tidemark.runtime.commands.verify import verify
 from tidemark.runtime.progress.failures import failure_of, status_of
 

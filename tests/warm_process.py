@@ -42,7 +42,7 @@ _LATER = (
     "tidemark.captures.process.backfill_plan",
     "tidemark.captures.process.capture_session",
     "tidemark.runtime.cli",
-    "tidemark.runtime.progress.live",
+    "tidemark.runtime.progress.displays.live",
     "tidemark.runtime.sessions.owned_log",
     "tidemark.runtime.sessions.supervisor",
     "tidemark.runtime.changelog.events",

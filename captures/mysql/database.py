@@ -35,7 +35,7 @@ from tidemark.protocol.messages import Binding, DiscoveredBinding, JsonObject
 if TYPE_CHECKING:
     from tidemark.captures.contract.source import RetainedLog
     from tidemark.captures.mysql.source import MysqlSource
-    from tidemark.protocol.removal import MadeObject
+    from tidemark.protocol.answers.removal import MadeObject
 
 logger = logging.getLogger(__name__)
 

@@ -41,7 +41,7 @@ from tidemark.protocol.messages import Binding, DiscoveredBinding, JsonObject
 if TYPE_CHECKING:
     from tidemark.captures.contract.source import RetainedLog
     from tidemark.captures.postgres.source import PostgresSource
-    from tidemark.protocol.removal import MadeObject
+    from tidemark.protocol.answers.removal import MadeObject
 
 logger = logging.getLogger(__name__)
 

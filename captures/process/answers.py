@@ -81,7 +81,7 @@ def known_state() -> JsonObject:
 def _plan(database: Database, config: JsonObject, bindings: Sequence[Binding]) -> None:
     """Writes the plan of a backfill to stderr, and writes nothing to the source."""
     from tidemark.captures.process.backfill_plan import make_plan
-    from tidemark.protocol.plan import BACKFILL_PLAN
+    from tidemark.protocol.answers.plan import BACKFILL_PLAN
 
     with contextlib.closing(database.open(config, bindings, only_reads=True)) as source:
         plan = make_plan(source, time.monotonic)

@@ -11,9 +11,9 @@ from tidemark.captures.contract.chunk import Chunk, ChunkReader, ChunkRequest
 from tidemark.captures.contract.source import OpenedTable, Source
 from tidemark.captures.scheduling.range_splitting import split_points
 from tidemark.captures.scheduling.small_tables import TOGETHER, is_small
+from tidemark.protocol.answers.plan import Plan, TablePlan
 from tidemark.protocol.error_codes import Policy
 from tidemark.protocol.errors import SourceError
-from tidemark.protocol.plan import Plan, TablePlan
 
 logger = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from tidemark.protocol.messages import Binding, DiscoveredBinding, JsonObject
 
 if TYPE_CHECKING:
     from tidemark.captures.contract.source import RetainedLog, Source
-    from tidemark.protocol.removal import MadeObject
+    from tidemark.protocol.answers.removal import MadeObject
 
 logger = logging.getLogger(__name__)
 
@@ -219,7 +219,7 @@ class TableDatabase(ABC, Generic[E, R, S]):
 
 
 def _tell(found: list[MadeObject]) -> None:
-    from tidemark.protocol.removal import REMOVAL, Removal
+    from tidemark.protocol.answers.removal import REMOVAL, Removal
 
     removal = Removal(objects=found).model_dump()
     logger.info("%d objects of the capture", len(found), extra={"eventType": REMOVAL, **removal})

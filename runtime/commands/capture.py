@@ -19,15 +19,15 @@ import typer
 
 from tidemark.protocol.capture_file import CaptureFile, read_capture_file
 from tidemark.protocol.process_memory import FEW_BYTES, bound_freed_memory
-from tidemark.runtime.commands.arguments import JsonOption
+from tidemark.runtime.commands.terminal.arguments import JsonOption
 from tidemark.runtime.many_captures.parent import end_with_parent
 from tidemark.runtime.preparation.known_tables import keep_known, taken_out
 from tidemark.runtime.preparation.permissions import write_for
 from tidemark.runtime.preparation.prepared_capture import Preparation, PreparedCapture
 from tidemark.runtime.progress.display import Display
+from tidemark.runtime.progress.displays.lines import LineDisplay
 from tidemark.runtime.progress.failures import failure_of
 from tidemark.runtime.progress.figures import Figures
-from tidemark.runtime.progress.lines import LineDisplay
 from tidemark.runtime.progress.state_folder import StateFolder
 from tidemark.runtime.progress.status_file import StatusFile, read_status
 from tidemark.runtime.sessions.interruption import Interruption
@@ -222,7 +222,7 @@ def _terminal(figures: Figures, level: str) -> Display | None:
     """What shows progress on a terminal; None where stderr is none."""
     from rich.console import Console
 
-    from tidemark.runtime.progress.live import LiveDisplay
+    from tidemark.runtime.progress.displays.live import LiveDisplay
 
     console = Console(stderr=True)
     return LiveDisplay(figures, level, console) if console.is_terminal else None

@@ -12,8 +12,8 @@ from tidemark.protocol.capture_file import read_capture_file
 from tidemark.protocol.error_codes import Policy
 from tidemark.protocol.errors import TidemarkError
 from tidemark.protocol.log_lines import LogLine
-from tidemark.runtime.commands.arguments import CaptureFileArgument, JsonOption
-from tidemark.runtime.commands.printing import print_table, say, say_aside, say_json
+from tidemark.runtime.commands.terminal.arguments import CaptureFileArgument, JsonOption
+from tidemark.runtime.commands.terminal.printing import print_table, say, say_aside, say_json
 from tidemark.runtime.diagnosis.change_log import FoundLog, look_at_log
 from tidemark.runtime.diagnosis.findings import Finding, Findings
 from tidemark.runtime.diagnosis.fix_sql import Fix, OptionalPart, script

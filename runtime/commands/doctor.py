@@ -12,9 +12,9 @@ from pathlib import Path
 
 from tidemark.protocol.capture_file import CaptureFile, MetricsEntry, read_capture_file
 from tidemark.protocol.errors import SparkError, TidemarkError, UsageError
-from tidemark.runtime.commands.arguments import CaptureFileArgument, JsonOption
 from tidemark.runtime.commands.check import ended, say_findings
-from tidemark.runtime.commands.printing import say, say_json
+from tidemark.runtime.commands.terminal.arguments import CaptureFileArgument, JsonOption
+from tidemark.runtime.commands.terminal.printing import say, say_json
 from tidemark.runtime.diagnosis.change_log import FoundLog, look_at_growth, look_at_log, look_at_readers
 from tidemark.runtime.diagnosis.findings import Findings
 from tidemark.runtime.diagnosis.running import look_at_capture, look_at_tables

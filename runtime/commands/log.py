@@ -16,8 +16,8 @@ from tidemark.protocol.errors import UsageError
 from tidemark.protocol.store.opening import is_url, opened
 from tidemark.protocol.text.nearest_names import near
 from tidemark.protocol.text.visible import visible
-from tidemark.runtime.commands.arguments import CaptureFileArgument, JsonOption, LogArgument, open_log
-from tidemark.runtime.commands.printing import say, say_aside, say_json
+from tidemark.runtime.commands.terminal.arguments import CaptureFileArgument, JsonOption, LogArgument, open_log
+from tidemark.runtime.commands.terminal.printing import say, say_aside, say_json
 from tidemark.runtime.progress.quantities import duration, size
 
 DeltaOption = Annotated[bool, typer.Option("--delta", help="As Delta tables.")]

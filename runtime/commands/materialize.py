@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from tidemark.protocol.capture_file import read_capture_file
-from tidemark.runtime.commands.arguments import CaptureFileArgument, JsonOption
+from tidemark.runtime.commands.terminal.arguments import CaptureFileArgument, JsonOption
 
 AvailableNowOption = Annotated[
     bool,

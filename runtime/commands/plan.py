@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pydantic import ValidationError
 
+from tidemark.protocol.answers.plan import BACKFILL_PLAN, Plan, TablePlan
 from tidemark.protocol.capture_file import read_capture_file
 from tidemark.protocol.environment import PLAN
 from tidemark.protocol.errors import ConnectorError
 from tidemark.protocol.log_lines import LogLine
-from tidemark.protocol.plan import BACKFILL_PLAN, Plan, TablePlan
-from tidemark.runtime.commands.arguments import CaptureFileArgument, JsonOption
-from tidemark.runtime.commands.printing import print_table, say, say_aside, say_json
+from tidemark.runtime.commands.terminal.arguments import CaptureFileArgument, JsonOption
+from tidemark.runtime.commands.terminal.printing import print_table, say, say_aside, say_json
 from tidemark.runtime.preparation.prepared_capture import Preparation
 from tidemark.runtime.progress.quantities import duration, size
 

@@ -8,15 +8,15 @@ from typing import Annotated
 import typer
 from pydantic import ValidationError
 
+from tidemark.protocol.answers.removal import REMOVAL, MadeObject, Removal
 from tidemark.protocol.capture_file import CaptureFile, read_capture_file
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.environment import REMOVE
 from tidemark.protocol.errors import ChangeLogError, ConnectorError, TidemarkError, UsageError
 from tidemark.protocol.log_lines import LogLine
 from tidemark.protocol.messages import JsonObject
-from tidemark.protocol.removal import REMOVAL, MadeObject, Removal
-from tidemark.runtime.commands.arguments import CaptureFileArgument, JsonOption
-from tidemark.runtime.commands.printing import say, say_aside, say_json
+from tidemark.runtime.commands.terminal.arguments import CaptureFileArgument, JsonOption
+from tidemark.runtime.commands.terminal.printing import say, say_aside, say_json
 from tidemark.runtime.preparation.prepared_capture import Preparation
 from tidemark.runtime.progress.liveness import liveness
 from tidemark.runtime.progress.state_folder import StateFolder

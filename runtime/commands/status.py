@@ -12,8 +12,8 @@ import typer
 
 from tidemark.protocol.changelog.layout import HEADER
 from tidemark.protocol.errors import ChangeLogError, TidemarkError
-from tidemark.runtime.commands.arguments import JsonOption
-from tidemark.runtime.commands.printing import print_table, say, say_json, tell_failure
+from tidemark.runtime.commands.terminal.arguments import JsonOption
+from tidemark.runtime.commands.terminal.printing import print_table, say, say_json, tell_failure
 from tidemark.runtime.many_captures.captures_of_folder import capture_files
 from tidemark.runtime.progress.failures import status_of
 from tidemark.runtime.progress.liveness import Liveness

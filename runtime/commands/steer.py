@@ -14,8 +14,8 @@ from tidemark.protocol.errors import UsageError
 from tidemark.protocol.fields import message_of
 from tidemark.protocol.messages import Control
 from tidemark.protocol.text.nearest_names import near
-from tidemark.runtime.commands.arguments import CaptureFileArgument, JsonOption
-from tidemark.runtime.commands.printing import say, say_json
+from tidemark.runtime.commands.terminal.arguments import CaptureFileArgument, JsonOption
+from tidemark.runtime.commands.terminal.printing import say, say_json
 from tidemark.runtime.preparation.permissions import write_for
 from tidemark.runtime.progress.liveness import liveness
 from tidemark.runtime.progress.rereads import rereads

@@ -15,7 +15,7 @@ from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.errors import UsageError
 from tidemark.protocol.text.nearest_names import near
 from tidemark.protocol.text.visible import visible_json
-from tidemark.runtime.commands.arguments import LogArgument, open_log
+from tidemark.runtime.commands.terminal.arguments import LogArgument, open_log
 
 POLL_SECONDS = 0.1
 

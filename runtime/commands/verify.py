@@ -13,8 +13,8 @@ from tidemark.protocol.capture_file import read_capture_file
 from tidemark.protocol.capture_file.verify_entry import share as share_of
 from tidemark.protocol.changelog import ChangeLog
 from tidemark.protocol.errors import SourceError, UsageError
-from tidemark.runtime.commands.arguments import CaptureFileArgument, JsonOption
-from tidemark.runtime.commands.printing import say, say_aside, say_json
+from tidemark.runtime.commands.terminal.arguments import CaptureFileArgument, JsonOption
+from tidemark.runtime.commands.terminal.printing import say, say_aside, say_json
 from tidemark.runtime.preparation.permissions import write_for
 from tidemark.runtime.progress.failures import FAILED_FOR_NOW
 from tidemark.runtime.progress.liveness import liveness

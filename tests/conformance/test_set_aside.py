@@ -10,8 +10,8 @@ from tests.captures import session as connector
 from tests.captures.impatient import aside_of, impatient, is_set_aside
 from tests.captures.session import Json, Session, session
 from tests.conformance.engine import Code, Engine
+from tidemark.protocol.answers.plan import BACKFILL_PLAN
 from tidemark.protocol.environment import PLAN
-from tidemark.protocol.plan import BACKFILL_PLAN
 
 pytestmark = pytest.mark.heavy
 

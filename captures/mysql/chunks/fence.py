@@ -19,8 +19,8 @@ from tidemark.captures.mysql.terms.columns import quoted_path
 from tidemark.captures.mysql.terms.config import EndpointConfig
 from tidemark.captures.mysql.terms.gtid import Gtids, MariadbGtids, MysqlGtids, transaction_id
 from tidemark.captures.mysql.terms.position import position
+from tidemark.protocol.answers.removal import MadeObject
 from tidemark.protocol.errors import SourceError
-from tidemark.protocol.removal import MadeObject
 
 _SNAPSHOT = "START TRANSACTION WITH CONSISTENT SNAPSHOT"
 

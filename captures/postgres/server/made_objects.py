@@ -11,9 +11,9 @@ from tidemark.captures.postgres.server.rewrite_trigger import REMOVE, Trigger, t
 from tidemark.captures.postgres.server.session import asking
 from tidemark.captures.postgres.server.setup import drop_slot
 from tidemark.captures.postgres.server.slot_ownership import Owner, other_slots, owner_of
+from tidemark.protocol.answers.removal import MadeObject
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.messages import JsonObject
-from tidemark.protocol.removal import MadeObject
 
 _RETAINED = """
 SELECT pg_size_pretty(pg_wal_lsn_diff(

@@ -12,8 +12,8 @@ import pytest
 from tests.captures import source_tables
 from tests.captures.mysql.table_chunks import run
 from tests.captures.session import COMMAND, Json, bindings, session, unary
+from tidemark.protocol.answers.plan import BACKFILL_PLAN
 from tidemark.protocol.environment import PLAN
-from tidemark.protocol.plan import BACKFILL_PLAN
 from tidemark.testing.servers.mariadb import MARIADB, MYSQL, Database, Product, no_source
 from tidemark.testing.servers.postgres import fresh_database, own_server
 

@@ -14,8 +14,8 @@ from tests.runtime.capture_folder import OPENED, CaptureFolder, error_line
 from tidemark.protocol.changelog import Commit, Segment
 from tidemark.protocol.log_lines import LogLine
 from tidemark.protocol.text.visible import visible, visible_json
+from tidemark.runtime.progress.displays.lines import MOST_TABLES, LineDisplay
 from tidemark.runtime.progress.figures import Figures
-from tidemark.runtime.progress.lines import MOST_TABLES, LineDisplay
 
 pytestmark = pytest.mark.heavy
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.runtime.capture_folder import CaptureFolder
-from tidemark.protocol.plan import Plan, TablePlan
+from tidemark.protocol.answers.plan import Plan, TablePlan
 from tidemark.runtime.commands.plan import seconds, table_seconds
 
 FIELDS = {

@@ -11,9 +11,9 @@ from rich.console import Console
 
 from tidemark.protocol.changelog import Commit, Segment
 from tidemark.protocol.log_lines import LogLine, TableProgress
+from tidemark.runtime.progress.displays.lines import LineDisplay
+from tidemark.runtime.progress.displays.live import MOST_ROWS, LiveDisplay, draw
 from tidemark.runtime.progress.figures import Figures, Rate, TableFigures
-from tidemark.runtime.progress.lines import LineDisplay
-from tidemark.runtime.progress.live import MOST_ROWS, LiveDisplay, draw
 from tidemark.runtime.progress.quantities import duration, size
 
 

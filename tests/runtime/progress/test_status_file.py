@@ -10,8 +10,8 @@ import pytest
 from tidemark.protocol.changelog.layout import HEADER
 from tidemark.protocol.log_lines import LogLine
 from tidemark.protocol.store.local import DirectoryStore
+from tidemark.runtime.progress.displays.lines import LineDisplay
 from tidemark.runtime.progress.figures import Figures
-from tidemark.runtime.progress.lines import LineDisplay
 from tidemark.runtime.progress.state_folder import StateFolder
 from tidemark.runtime.progress.status_file import StatusFile, read_status
 from tidemark.testing.deadline import wait_until

@@ -1,0 +1,1 @@
+"""What commands take from a terminal, and write to it."""

@@ -1,0 +1,1 @@
+"""The forms in which a running capture is shown."""
