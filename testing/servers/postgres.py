@@ -23,6 +23,7 @@ import psycopg
 import pytest
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import TransactionStatus
 
 from tidemark.testing.deadline import wait_until
 from tidemark.testing.missing import lacks
@@ -94,6 +95,32 @@ class Database(Postgres):
     """One database of a server; ``dsn``, ``connect()`` and ``config()`` reach it by default."""
 
     name: str = ""
+
+    @contextmanager
+    def session(self) -> Iterator[Connection]:
+        """A connection as ``connect`` makes it, but the one of before where there is one: that costs a fifth.
+
+        What it was set to is forgotten. The settings of the database and of the role are those of when it was made.
+        """
+        connection = _kept.pop(self.dsn, None)
+        if connection is not None:
+            try:
+                connection.execute("DISCARD ALL")
+            except psycopg.OperationalError:  # Its server or a test has ended it.
+                connection.close()
+                connection = None
+        connection = connection or self.connect()
+        connection.prepare_threshold = None  # Nothing is left that could be gone the next time.
+        try:
+            yield connection
+        finally:
+            idle = connection.info.transaction_status == TransactionStatus.IDLE
+            if not idle or _kept.setdefault(self.dsn, connection) is not connection:
+                connection.close()
+
+
+_kept: dict[str, Connection] = {}
+"""For each database the connection that nobody uses."""
 
 
 @cache
@@ -179,6 +206,8 @@ def fresh_database(postgres: Postgres, name: str) -> Iterator[Database]:
             make_conninfo(postgres.dsn, dbname=name), postgres.version, postgres.binaries, postgres.server, name
         )
     finally:
+        if (kept := _kept.pop(make_conninfo(postgres.dsn, dbname=name), None)) is not None:
+            kept.close()
         with postgres.connect() as admin:
             drop_slots(admin, name)
             admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))

@@ -15,7 +15,7 @@ BOUND = bindings("public.users")
 
 def prepare(database: Database, *statements: str) -> None:
     """Runs statements, each in a transaction of its own."""
-    with database.connect() as connection:
+    with database.session() as connection:
         for statement in statements:
             connection.execute(statement)
 
@@ -27,7 +27,7 @@ def endpoint(database: Database, **more: Any) -> Json:
 
 def table_rows(database: Database, query: str = "SELECT id, name FROM ONLY users") -> Rows:
     """What ``query`` gives, by its first column, as ``Session.rows`` gives a replayed table."""
-    with database.connect() as connection:
+    with database.session() as connection:
         cursor = connection.execute(query)
         names = [column.name for column in cursor.description or ()]
         return {(row[0],): dict(zip(names, row, strict=True)) for row in cursor}
@@ -35,7 +35,7 @@ def table_rows(database: Database, query: str = "SELECT id, name FROM ONLY users
 
 def end_of_log(database: Database) -> int:
     """Where the server's log ends, everything before it flushed."""
-    with database.connect() as connection:
+    with database.session() as connection:
         row = connection.execute("SELECT pg_logical_emit_message(true, 'test', '')").fetchone()
     assert row is not None
     return parse_lsn(row[0])

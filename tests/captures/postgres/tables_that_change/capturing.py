@@ -66,7 +66,7 @@ def kept(capture: Session, key: Sequence[str] = ("id",), binding: int = 0) -> Co
 
 def held(database: Database, query: str = "SELECT * FROM t") -> Counter[str]:
     """The rows that the table has, each as text, and how often."""
-    with database.connect() as connection:
+    with database.session() as connection:
         found = connection.execute(f"SELECT to_jsonb(r) FROM ({query}) r").fetchall()
     return Counter(json.dumps(row, sort_keys=True) for (row,) in found)
 
