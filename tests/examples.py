@@ -20,7 +20,7 @@ ALL = os.environ.get("TIDEMARK_TEST_ALL") == "1"
 PROFILE = "fewest" if FAST else "few"
 """Of Hypothesis, unless ``--hypothesis-profile`` names another."""
 
-FEW = 30
+FEW = 20
 """Examples of a test that says nothing."""
 
 # On a machine that others use too, any single example may take long: the whole test has a timeout, and that is enough.

@@ -61,7 +61,7 @@ def download(store: Store, folder: Path) -> None:
         path.write_bytes(store.read(entry.path))
 
 
-@pytest.mark.drawn(2, of="a cluster of Spark's")
+@pytest.mark.drawn(1, of="a cluster of Spark's")
 def test_killed_resumed_and_kept_by_a_cluster(
     log: Store, s3: S3Server, database: Database, spark_cluster: SparkCluster, tmp_path: Path
 ) -> None:

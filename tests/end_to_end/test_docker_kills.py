@@ -44,6 +44,7 @@ def containers() -> list[str]:
     return docker("container", "ls", "--quiet", "--filter", f"name=^tidemark-{CAPTURE}-").split()
 
 
+@pytest.mark.drawn(5, of="processes that are killed")
 def test_container_killed_again_and_again(database: Database, tmp_path: Path, image: str) -> None:
     create_tables(database, ROWS)
     # The engine's host network: the test's server listens on 127.0.0.1 only.

@@ -115,7 +115,7 @@ def test_connector_and_runtime_killed_again_and_again(
 
 
 # To the log, MySQL's TRUNCATE is MariaDB's.
-@pytest.mark.drawn(1)
+@pytest.mark.drawn(5, of="processes that are killed")
 @pytest.mark.parametrize("each_database", sample(["postgres", "mariadb"], ["mariadb"]), indirect=True)
 def test_truncates_between_the_kills(capture: Capture) -> None:
     kill = partial(kill_either, Random(3))

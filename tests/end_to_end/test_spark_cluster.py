@@ -42,7 +42,7 @@ def tasks_by_executor(events: Path) -> Counter[str]:
     return Counter(line["Task Info"]["Executor ID"] for line in ended if line["Task End Reason"]["Reason"] == "Success")
 
 
-@pytest.mark.drawn(2, of="a cluster of Spark's")
+@pytest.mark.drawn(1, of="a cluster of Spark's")
 def test_a_live_database_is_kept_by_the_executors_of_a_cluster(
     database: Database, spark_cluster: SparkCluster, tmp_path: Path
 ) -> None:

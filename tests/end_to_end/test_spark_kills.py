@@ -27,6 +27,7 @@ def begun(capture: Capture, commits: int, spark: Command) -> bool:
     return lake_commits(capture) > commits or not spark.running
 
 
+@pytest.mark.drawn(5, of="processes that are killed")
 def test_spark_killed_in_the_middle_of_materialize(database: Database, tmp_path: Path) -> None:
     create_tables(database, 5000)
     capture = Capture(tmp_path, database)

@@ -82,6 +82,7 @@ def _row(n: int) -> tuple[Any, ...]:
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(1)
 @SHARED
 def test_it_names_the_rows_that_differ_and_no_others(each_database: Database, tmp_path: Path) -> None:
     source = source_of(each_database)
@@ -135,6 +136,7 @@ def logged(capture: Capture, table: str, start: int) -> list[dict[str, Any]]:
     return [event for segment in segments for event in segment_events(log, segment)]
 
 
+@pytest.mark.drawn(5, of="processes that are killed")
 def test_a_repair_survives_a_kill_of_the_connector(database: Database, tmp_path: Path) -> None:
     forgotten, rows = tmp_path / "forgotten", 400
     command = [sys.executable, str(FORGETFUL), source_of(database).connector, str(forgotten)]
@@ -236,7 +238,7 @@ def test_nothing_differs_under_load(database: Database, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.drawn(1)
+@pytest.mark.drawn(5, of="processes that are killed")
 def test_a_verification_continues_after_kills(each_database: Database, tmp_path: Path) -> None:
     create_tables(each_database, 2_000)
     config = {"backfill": {"chunk_rows": 50}}

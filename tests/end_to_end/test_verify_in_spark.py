@@ -130,7 +130,7 @@ def check(found: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.drawn(2, of="a cluster of Spark's")
+@pytest.mark.drawn(1, of="a cluster of Spark's")
 def test_executors_read_and_digest_the_rows(verified: Verified, spark_cluster: SparkCluster, tmp_path: Path) -> None:
     verified.damage()
     events = tmp_path / "events"
@@ -154,7 +154,7 @@ def test_executors_read_and_digest_the_rows(verified: Verified, spark_cluster: S
 
 
 @pytest.mark.slow
-@pytest.mark.drawn(2, of="a cluster of Spark's")
+@pytest.mark.drawn(1, of="a cluster of Spark's")
 def test_executors_that_share_only_a_bucket_with_the_command(
     verified: Verified, spark_cluster: SparkCluster, s3: S3Server
 ) -> None:

@@ -38,7 +38,7 @@ def assert_whole(folder: CaptureFolder) -> None:
     assert folder.log.summary().state == {"cursor": ROWS, "seen": last}
 
 
-@pytest.mark.drawn(1)
+@pytest.mark.drawn(5, of="processes that are killed")
 @pytest.mark.parametrize("seed", range(2))
 def test_the_connector_killed_again_and_again(folder: CaptureFolder, seed: int) -> None:
     chance = random.Random(seed)
@@ -57,7 +57,7 @@ def test_the_connector_killed_again_and_again(folder: CaptureFolder, seed: int) 
     assert_whole(folder)
 
 
-@pytest.mark.drawn(1)
+@pytest.mark.drawn(5, of="processes that are killed")
 @pytest.mark.parametrize("seed", range(2))
 def test_the_runtime_killed_again_and_again(folder: CaptureFolder, seed: int) -> None:
     chance = random.Random(seed)

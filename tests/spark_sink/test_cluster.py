@@ -28,7 +28,7 @@ def python_without_site(path: Path, *more: str) -> Path:
     return path
 
 
-@pytest.mark.drawn(2, of="a cluster of Spark's")
+@pytest.mark.drawn(1, of="a cluster of Spark's")
 def test_what_an_executor_lacks_is_said(spark_cluster: SparkCluster, tmp_path: Path) -> None:
     packages = sysconfig.get_path("purelib")
     bare, strange = python_without_site(tmp_path / "bare"), python_without_site(tmp_path / "strange", packages)
@@ -60,7 +60,7 @@ def test_what_an_executor_lacks_is_said(spark_cluster: SparkCluster, tmp_path: P
     assert all(answer["error"].startswith("TM-SPK-020: ") for answer in (no_arrow, no_tidemark, no_python))
 
 
-@pytest.mark.drawn(2, of="a cluster of Spark's")
+@pytest.mark.drawn(1, of="a cluster of Spark's")
 def test_the_job_runs_on_the_cluster_from_a_zip(spark_cluster: SparkCluster, log: LogBuilder, tmp_path: Path) -> None:
     log.commit(create(1), create(2))
     file = tmp_path / "shop.yaml"

@@ -135,6 +135,7 @@ def armed(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         yield armed
 
 
+@pytest.mark.drawn(5, of="processes that are killed")
 @pytest.mark.parametrize("kills", sample([KILLS, KILLS[::-1]], [KILLS[::3]]), ids=together)
 def test_readers_see_one_generation_or_the_next(database: Database, armed: Armed, kills: list[tuple[str, str]]) -> None:
     with Writer(database) as writer, Reader(armed.capture.log) as reader:
@@ -144,6 +145,7 @@ def test_readers_see_one_generation_or_the_next(database: Database, armed: Armed
     assert len(reader.seen) == len(kills) + 1
 
 
+@pytest.mark.drawn(5, of="processes that are killed")
 @pytest.mark.parametrize("kills", sample([KILLS, KILLS[::-1]], [KILLS[1::2]]), ids=together)
 def test_readers_see_new_rows_over_the_old_ones_all_the_time(
     database: Database, armed: Armed, kills: list[tuple[str, str]]

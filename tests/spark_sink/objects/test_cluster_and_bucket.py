@@ -31,7 +31,7 @@ def no_session() -> SparkSession:
 
 
 @pytest.mark.slow
-@pytest.mark.drawn(2, of="a cluster of Spark's")
+@pytest.mark.drawn(1, of="a cluster of Spark's")
 def test_workers_that_share_only_a_bucket_keep_its_tables(
     spark_cluster: SparkCluster, log: LogBuilder, bucket: StorePlace, s3: S3Server, tmp_path: Path
 ) -> None:

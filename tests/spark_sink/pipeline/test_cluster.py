@@ -25,7 +25,7 @@ DEADLINE = 180
 ORDERED, RANDOM = "public/ordered", "public/random"
 
 
-@pytest.mark.drawn(2, of="a cluster of Spark's")
+@pytest.mark.drawn(1, of="a cluster of Spark's")
 def test_executors_do_all_the_work_and_one_of_them_may_be_killed(spark_cluster: SparkCluster, tmp_path: Path) -> None:
     log = LogBuilder(tmp_path / "log", schema(ORDERED), schema(RANDOM))
     chance = random.Random(3)

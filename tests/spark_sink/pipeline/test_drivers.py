@@ -42,6 +42,7 @@ def begun(lake: KeptLake) -> KeptLake:
     return lake
 
 
+@pytest.mark.drawn(2, of="drivers that die")
 def test_a_driver_may_die_before_and_after_all_that_it_does(begun: KeptLake, spark: SparkSession) -> None:
     fresh = begun.warehouse.with_name("as it was")
     shutil.copytree(begun.warehouse, fresh)
@@ -69,6 +70,7 @@ def first_of_each(points: Sequence[str]) -> Sequence[int]:
     return sorted({*map(points.index, points), len(points) - 1})
 
 
+@pytest.mark.drawn(2, of="drivers that die")
 def test_a_driver_may_die_while_tasks_write(begun: KeptLake, spark: SparkSession) -> None:
     with Driver(spark) as driver:
         ended = driver.perform(Run(str(begun.log.root), str(begun.warehouse), TASK_BYTES, die_writing=True))
@@ -76,6 +78,7 @@ def test_a_driver_may_die_while_tasks_write(begun: KeptLake, spark: SparkSession
         assert_healed(begun)
 
 
+@pytest.mark.drawn(2, of="drivers that die")
 def test_two_drivers_at_once_write_no_row_twice(begun: KeptLake, spark: SparkSession) -> None:
     with Driver(spark) as one, Driver(spark) as other:
         for number in range(2):

@@ -56,7 +56,8 @@ def complete(lake: KeptLake) -> None:
     lake.log.commit(number(4, 9))
 
 
-@pytest.mark.parametrize("way", sample(["task", "rewrite"], ["task"]))
+@pytest.mark.drawn(2, of="drivers that die")
+@pytest.mark.parametrize("way", ["task", "rewrite"])
 def test_a_driver_may_die_before_and_after_all_that_it_does(lake: KeptLake, spark: SparkSession, way: str) -> None:
     lake.log.commit(create(1, "7"), create(2, "x"))
     lake.keep_well()
