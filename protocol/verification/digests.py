@@ -3,7 +3,7 @@
 They are of values in Arrow, whoever made these: a segment, a chunk of the source, or a table in Spark. All is computed
 on whole columns, without a loop over rows. A value of one width is one or two numbers of 64 bits. Texts and bytes of a
 row are joined: their numbers are the length of each, and the sum of the words of 64 bits of all, each mixed with its
-place. A row mixes the numbers of its columns one after another.
+place. A row takes the numbers of its columns one after another.
 
 Mixing is that of MurmurHash3's end (``fmix64``), a permutation of the numbers of 64 bits. Two different rows have the
 same digest with a probability of about 1 to 10¹⁹. That is not a defence against somebody who looks for such rows.
@@ -46,6 +46,7 @@ def _number(value: int) -> Any:
 
 _FIRST, _SECOND = _number(0xFF51AFD7ED558CCD), _number(0xC4CEB9FE1A85EC53)  # Of fmix64.
 _SHIFT = _number(33)
+_HALF = _number(32)
 _STEP = _number(0x9E3779B97F4A7C15)  # Of SplitMix64: an odd number near 2⁶⁴ divided by the golden ratio.
 _WORD_BITS = pa.scalar(3, pa.int64())
 _LAST_BYTES = pa.scalar(7, pa.int64())
@@ -118,8 +119,11 @@ def _whole(column: Any) -> Any:
 def _digested(numbers: Iterable[Any], rows: int, seed: Any) -> Any:
     found = seed
     for each in numbers:
-        found = mixed(found, each)
-    return found if isinstance(found, pa.Array) else pa.repeat(found, rows)
+        found = pc.multiply(pc.add(found, each), _STEP)
+        # A product leaves the lowest bits alone. Arrow adds in a third of the time that an exclusive or takes, which
+        # only what is summed needs: numbers with the same sum have nearly the same sum of such products.
+        found = pc.add(found, pc.shift_right(found, _HALF))
+    return _mixed(found) if isinstance(found, pa.Array) else pa.repeat(_mixed(found), rows)
 
 
 def mixed(before: Any, numbers: Any) -> Any:
@@ -128,9 +132,14 @@ def mixed(before: Any, numbers: Any) -> Any:
 
 
 def _mixed(numbers: Any) -> Any:
-    numbers = pc.multiply(pc.bit_wise_xor(numbers, pc.shift_right(numbers, _SHIFT)), _FIRST)
-    numbers = pc.multiply(pc.bit_wise_xor(numbers, pc.shift_right(numbers, _SHIFT)), _SECOND)
+    numbers = _scattered(numbers)
     return pc.bit_wise_xor(numbers, pc.shift_right(numbers, _SHIFT))
+
+
+def _scattered(numbers: Any) -> Any:
+    """Mixed but for the last step, which a sum of them does not need."""
+    numbers = pc.multiply(pc.bit_wise_xor(numbers, pc.shift_right(numbers, _SHIFT)), _FIRST)
+    return pc.multiply(pc.bit_wise_xor(numbers, pc.shift_right(numbers, _SHIFT)), _SECOND)
 
 
 def _nulls(columns: Sequence[Any]) -> Iterator[Any]:
@@ -210,7 +219,7 @@ def _of_bytes(columns: Sequence[Any]) -> list[Any]:
     rows = pc.list_parent_indices(pa.LargeListArray.from_arrays(ends, words))
     # A word's place in its row, multiplied by the step: that is done for all words once, and for each row.
     places = pc.subtract(_steps(count), pc.multiply(ends.view(DIGEST), _STEP).take(rows))
-    sums = pc.cumulative_sum(_mixed(pc.add(words, places)))
+    sums = pc.cumulative_sum(_scattered(pc.add(words, places)))
     sums = pa.concat_arrays([pa.array([0], DIGEST), sums]).take(ends)
     return [*found, pc.subtract(sums.slice(1), sums.slice(0, len(sums) - 1))]
 

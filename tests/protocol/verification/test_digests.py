@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from itertools import product
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemark.protocol.verification import digests as module
 from tidemark.protocol.verification.digests import digests, texts
+
+pc: Any = pyarrow.compute
 
 INSTANTS = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30))
 VALUES: dict[Any, st.SearchStrategy[Any]] = {
@@ -92,6 +96,32 @@ def test_many_columns_and_chunks_have_one_for_each_row() -> None:
     columns = [pa.chunked_array([list(range(rows // 2)), list(range(rows // 2, rows))])] * 70
     assert len(set(digests(columns, rows).to_pylist())) == rows
     assert digests([], 0).to_pylist() == []
+
+
+NUMBERS = range(0, 64, 3)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        lambda number: number,
+        lambda number: -number << 40,
+        lambda number: number << 57,
+        lambda number: 2.0 ** (number - 30),
+        lambda number: f"{number:08d}",
+        lambda number: bytes(7) + bytes([number]) + bytes(7) + bytes([number ^ 128]),
+    ],
+    ids=["small", "negative", "high", "floats", "texts", "bytes"],
+)
+def test_values_that_change_places_and_have_the_same_sum(value: Callable[[int], Any]) -> None:
+    rows = [tuple(map(value, row)) for row in product(NUMBERS, repeat=3)]
+    columns = [pa.array(list(column)) for column in zip(*rows, strict=True)]
+    found = digests(columns, len(rows))
+    for bits in (
+        pc.bit_wise_and(found, pa.scalar((1 << 48) - 1, pa.uint64())),
+        pc.shift_right(found, pa.scalar(16, pa.uint64())),
+    ):
+        assert len(set(bits.to_pylist())) == len(rows)
 
 
 def test_large_values_are_digested_a_few_rows_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
