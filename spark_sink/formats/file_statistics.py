@@ -30,7 +30,7 @@ def delta_statistics(
     columns: Mapping[str, str],
     key: Collection[str],
     nulls: Mapping[str, int],
-    not_numbers: Collection[str],
+    doubles: Mapping[str, tuple[float, float] | None],
 ) -> str:
     """The statistics of a file as JSON.
 
@@ -39,17 +39,19 @@ def delta_statistics(
         columns: Names and Spark types of its columns, in order.
         key: Names of the key's columns, which always get statistics.
         nulls: The number of nulls in each column.
-        not_numbers: Columns with a NaN, whose order differs between Spark and Parquet.
+        doubles: The smallest and the largest value of each column of doubles that has values, which the metadata does
+            not state; None where there is a NaN, whose order differs between engines.
     """
     stated = [name for i, name in enumerate(columns) if i < INDEXED_COLUMNS or name in key]
     leaves = {metadata.schema.column(i).path: i for i in range(metadata.num_columns)}
     lows: dict[str, str] = {}
     highs: dict[str, str] = {}
     for name in stated:
-        if name not in leaves or name in not_numbers:
+        if name not in leaves:
             continue
         render = _renderer(columns[name], LONGEST_KEY_STRING if name in key else LONGEST_STRING)
-        if render is None or (ends := _ends(metadata, leaves[name], columns[name])) is None:
+        ends = doubles.get(name) if columns[name] == "double" else _ends(metadata, leaves[name], columns[name])
+        if render is None or ends is None:
             continue
         for stats, text in ((lows, render(ends[0], False)), (highs, render(ends[1], True))):
             if text is not None:

@@ -234,7 +234,7 @@ class _OpenFile:
         self._columns = columns
         self._key = key
         self._nulls = dict.fromkeys(columns, 0)
-        self._not_numbers: set[str] = set()
+        self._doubles: dict[str, tuple[float, float] | None] = {}
         self._metadata: list[pq.FileMetaData] = []
         # Dictionaries for all but the offsets, which have about one value a row.
         dictionaries: Any = [
@@ -253,6 +253,8 @@ class _OpenFile:
                 compression_level=1,
                 dictionary_pagesize_limit=_DICTIONARY_BYTES,
                 use_dictionary=dictionaries,
+                # Those of doubles leave out NaN. Spark, for which it is the greatest number, would skip rows with it.
+                write_statistics=[name for name, type_ in columns.items() if type_ != "double"],
                 column_encoding={"_offset": "DELTA_BINARY_PACKED"} if "_offset" in columns else None,
                 write_page_checksum=True,
                 metadata_collector=self._metadata,
@@ -266,8 +268,10 @@ class _OpenFile:
     def write(self, rows: pa.Table, group: int) -> None:
         for name, column in zip(rows.column_names, rows.columns, strict=True):
             self._nulls[name] += column.null_count
-            if self._columns[name] == "double" and pc.any(pc.is_nan(column)).as_py():
-                self._not_numbers.add(name)
+            if self._columns[name] == "double" and column.null_count < rows.num_rows:
+                ends = _ends(column)
+                before = self._doubles.get(name, ends)
+                self._doubles[name] = ends and before and (min(ends[0], before[0]), max(ends[1], before[1]))
         with _writing(self._root, self._name):
             self._parquet.write_table(rows, row_group_size=group)
 
@@ -277,13 +281,21 @@ class _OpenFile:
             self._sink.close()
             size = self._upload.finish()
         (metadata,) = self._metadata
-        stats = delta_statistics(metadata, self._columns, self._key, self._nulls, self._not_numbers)
+        stats = delta_statistics(metadata, self._columns, self._key, self._nulls, self._doubles)
         return DataFile(self._name, size, metadata.num_rows, stats)
 
     def discard(self) -> None:
         self._parquet.is_open = False  # it is not to write a footer any more
         with _writing(self._root, self._name):
             self._upload.discard()
+
+
+def _ends(column: Any) -> tuple[float, float] | None:
+    """The smallest and the largest value of doubles; None where one is not a number."""
+    if pc.any(pc.is_nan(column)).as_py():
+        return None
+    ends: Any = pc.min_max(column)
+    return ends["min"].as_py(), ends["max"].as_py()
 
 
 @contextmanager

@@ -76,7 +76,10 @@ class SegmentWriter:
         self._where = store.where(path)
         self._group_rows = group_rows
         self._schema = schema
-        self._statistics: Any = not takes_large or [*table.key, "_offset", "_commit_ts"]
+        stated = {*table.key, "_offset", "_commit_ts"} if takes_large else set(schema.names)
+        # Parquet's statistics leave NaN out. Spark, for which it is the greatest number, would skip rows that have it.
+        doubles = {field.name for field in schema if pa.types.is_floating(field.type)}
+        self._statistics: Any = sorted(stated - doubles)
         self._rows = 0
         self._snapshot_rows = 0
         self._first_offset = self._last_offset = -1
