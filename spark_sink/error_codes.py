@@ -82,7 +82,7 @@ CODES = (
     ),
     manual(
         "TM-SPK-016",
-        "Another program changed the rows of a kept table",
+        "Another program changed rows or columns of a kept table",
         "Run tidemark materialize FILE --rebuild TABLE to rebuild the table from the log. Or undo the change with a "
         "Delta RESTORE to the version before it. Kept tables are for reading; compacting them is allowed.",
     ),

@@ -107,9 +107,20 @@ class PositionedTable:
 
     @property
     def columns(self) -> dict[str, str]:
-        """Names and Spark types of the table's columns."""
+        """Names and Spark types of the table's columns.
+
+        Raises:
+            SparkError: ``TM-SPK-016`` for a column of a type that no table is kept with, so another program's.
+        """
         schema: Any = self._opened.schema()
-        return {field.name: spark_type(field.type) for field in pa.schema(schema)}
+        columns = {}
+        for field in pa.schema(schema):
+            try:
+                columns[field.name] = spark_type(field.type)
+            except SparkError as error:
+                what = f"{self.place}: another program added the column {field.name}: {error.message}"
+                raise SparkError("TM-SPK-016", what) from None
+        return columns
 
     @property
     def column_ids(self) -> dict[str, str]:

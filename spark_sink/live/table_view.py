@@ -321,13 +321,19 @@ def _kept(
 
 def _fitting(log: FollowedLog, target: Target, shown: Shown, end: int, warehouse: StorePlace) -> PositionedTable | None:
     try:
-        table = PositionedTable(target.place(warehouse), log.header.log_id, target.name)
+        return _newest_fitting(log, target, shown, end, warehouse)
     except SparkError as error:
         if error.code != "TM-SPK-016":
             raise
         # Rows that others changed are no state of the source. The log still has all of it.
         logger.warning("%s; %s is read only from the log", error, target.table)
         return None
+
+
+def _newest_fitting(
+    log: FollowedLog, target: Target, shown: Shown, end: int, warehouse: StorePlace
+) -> PositionedTable | None:
+    table = PositionedTable(target.place(warehouse), log.header.log_id, target.name)
     if not table.exists:
         return None
     check_position(table, log, target.table)
@@ -340,9 +346,9 @@ def _fitting(log: FollowedLog, target: Target, shown: Shown, end: int, warehouse
         if older is None:
             return None
         table = table.at(older.version)
+    own = {name: type_ for name, type_ in table.columns.items() if name not in ROW_META}
     if shown.stale_below(table.standing.generation, table.standing.over):
         # What is laid over older rows may come to have columns that these cannot have.
-        own = {name: type_ for name, type_ in table.columns.items() if name not in ROW_META}
         return table if Lineage(shown.schemas).can_take(own, table.column_ids) else None
     return table
 

@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable, Field, write_deltalake
+from deltalake.schema import PrimitiveType
 
 from tests.spark_sink.lake import directory
 from tests.spark_sink.live.kept_base import fold, kept
@@ -118,18 +119,23 @@ def test_a_table_of_another_log_is_refused(log: LogBuilder, tmp_path: Path) -> N
         viewed(other, None, tmp_path)
 
 
-def test_rows_that_another_program_wrote_are_left_out(
-    log: LogBuilder, tmp_path: Path, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("added", ["rows", "a column"])
+def test_rows_of_a_table_that_another_program_wrote_are_left_out(
+    log: LogBuilder, tmp_path: Path, caplog: pytest.LogCaptureFixture, added: str
 ) -> None:
     log.commit(create(1))
     table = DeltaTable(str(folded(log, tmp_path, 1)))
-    write_deltalake(table, table.to_pyarrow_table(), mode="append")
+    if added == "rows":
+        write_deltalake(table, table.to_pyarrow_table(), mode="append")
+    else:
+        table.alter.add_columns([Field("mine", PrimitiveType("integer"))])
 
     with caplog.at_level(logging.WARNING):
         view = viewed(log, None, tmp_path)
 
     assert (view.base.files, view.start) == ((), 0)
     assert "TM-SPK-016" in caplog.text
+    assert added == "rows" or "added the column mine" in caplog.text
 
 
 def map_columns(table: Path) -> None:
