@@ -169,7 +169,7 @@ class Lineage:
             there: The table's columns, without those of the log.
             ids: Their identities, by name, as far as the table states them.
         """
-        stored = {ids.get(name) or self._identity_of(name): name for name in there}
+        stored = {self._identity_in_table(name, ids): name for name in there}
         by_identity = {column.identity: column for column in self.state}
         own = {column.name for column in self.state}
         columns: dict[str, str] = {}
@@ -187,7 +187,7 @@ class Lineage:
     def can_take(self, there: Columns, ids: Mapping[str, str]) -> bool:
         """Whether rows with some columns, as in ``adapted``, need wider types at most to have those of the state."""
         types = {column.identity: column.type for column in self.state}
-        known = ((ids.get(name) or self._identity_of(name), type_) for name, type_ in there.items())
+        known = ((self._identity_in_table(name, ids), type_) for name, type_ in there.items())
         return all(widens(type_, types.get(identity, type_)) for identity, type_ in known)
 
     def _ended(self, fingerprint: str) -> set[str]:
@@ -199,6 +199,14 @@ class Lineage:
 
     def _all_of(self, fingerprints: Iterable[str]) -> set[str]:
         return {identity for known in fingerprints for identity in self._identities[known].values()}
+
+    def _identity_in_table(self, name: str, ids: Mapping[str, str]) -> str:
+        if name in ids:
+            return ids[name]
+        identity = self._identity_of(name)
+        # Whoever keeps a table and states identities states that of a column with a constant, too.
+        others = ids and any(column.identity == identity and column.fill for column in self.state)
+        return f"another program's {name}" if others else identity
 
     def _identity_of(self, name: str) -> str:
         """The identity of a column that was stored before the log told identities."""

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, Field
+from deltalake.schema import PrimitiveType
 
 from tests.spark_sink.log_builder import Event, LogBuilder
 from tests.spark_sink.pipeline.kept_lake import KeptLake
@@ -184,6 +185,8 @@ def test_a_column_that_is_added_with_a_constant_is_filled(lake: KeptLake, way: s
     log = lake.log
     log.commit(row("c", 1, a="x"), row("c", 2, a="y"), row("c", 3, a="z"))
     lake.keep_well("current", way=way)
+    # Somebody is early, with a column that then is not the source's.
+    lake.delta("current").alter.add_columns([Field("c1", PrimitiveType("long"))])
     more = {f"c{n}": (str(n + 3), type_, fill) for n, (type_, fill, _) in enumerate(FILLS)}
     log.announce(identified(a=("2", "string"), **more))
     view = viewed(lake, "id", *more)
