@@ -223,7 +223,7 @@ class StatementEffects:
             where.position,
             now.defined,
             now.until,
-            emitted=now.emitted | key,
+            emitted=now.emitted | now.emitted_as_defined | key,
             key=key,
             mode=where.mode,
             tinyint1_as_bool=now.tinyint1_as_bool,

@@ -176,6 +176,11 @@ class BoundTable(TableBinding):
         """The names of ``captured``."""
         return frozenset(column.name for column in self.captured)
 
+    @property
+    def emitted_as_defined(self) -> frozenset[str]:
+        """The names of the columns that documents have by ``defined``, of which the log may not have shown a row."""
+        return frozenset(column.name for column in self._captured(captured_columns(self.defined)))
+
     def captures_alike(self, name: str, other: str) -> bool:
         """Whether documents have the values of columns of these two names, and in the same way."""
         resource = self.resource
