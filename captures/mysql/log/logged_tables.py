@@ -14,7 +14,7 @@ from tidemark.captures.mysql.tables import table_changes
 from tidemark.captures.mysql.tables.bindings import BoundTable
 from tidemark.captures.mysql.tables.captured_tables import CapturedTables
 from tidemark.captures.mysql.tables.logged_table import LoggedTable, logged_table
-from tidemark.captures.mysql.terms.columns import Column
+from tidemark.captures.mysql.terms.columns import Table
 from tidemark.protocol.codec import encode
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.messages import JsonObject, SourcedSchema
@@ -197,7 +197,7 @@ class _UnloggedAlterations:
         self._tables = tables
         self._numbers: dict[int, bytes] = {}
         self._suspects: set[int] = set()
-        self._differ: dict[int, tuple[tuple[Column, ...], int, int]] = {}
+        self._differ: dict[int, tuple[Table, int, int]] = {}
 
     def mapped(self, binding: int, number: bytes, *, as_known: bool) -> None:
         """The log names a table by this number; ``as_known``: and its columns, which are those that were known."""
@@ -220,17 +220,17 @@ class _UnloggedAlterations:
         """The tables that were altered without a statement in the log. Raises SourceError."""
         for binding in sorted(self._suspects)[:_LOOKS]:
             self._suspects.discard(binding)
-            columns = self._tables.columns_now(binding)
-            if columns is not None and not self._tables[binding].definitions.settled(columns):
-                self._differ[binding] = columns, position, self._tables.end_of_log()
+            table, bound = self._tables.table_now(binding), self._tables[binding]
+            if table is not None and not (table.key == bound.table.key and bound.definitions.settled(table.columns)):
+                self._differ[binding] = table, position, self._tables.end_of_log()
         found = []
-        for binding, (columns, since, end) in list(self._differ.items()):
+        for binding, (table, since, end) in list(self._differ.items()):
             if position < end:
                 continue
             del self._differ[binding]
             bound = self._tables[binding]
-            if bound.definitions.unexplained(
-                columns,
+            if table.key != bound.table.key or bound.definitions.unexplained(
+                table.columns,
                 since,
                 key=bound.key,
                 of_values=bound.emitted if named(binding) else None,

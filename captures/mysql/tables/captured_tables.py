@@ -319,14 +319,14 @@ class CapturedTables:
             return {}
         return conditions(self._session, table)
 
-    def columns_now(self, binding: int) -> tuple[Column, ...] | None:
-        """The columns as the catalog has them; None where the table is gone, or left out."""
+    def table_now(self, binding: int) -> Table | None:
+        """The table as the catalog has it; None where it is gone, or left out."""
         bound = self._bindings[binding]
         if binding in self._left_out:
             return None
         with asking(f"reading the columns of {bound.name}"):
             (table,) = bound_tables(self._session, [bound.resource])
-        return None if table is None else table.columns
+        return table
 
     def doubted(self, position: int) -> list[BoundTable]:
         """Those in which chunks found other columns, and of which the log told nothing up to its end, ``position``."""

@@ -107,8 +107,8 @@ class OneTable(CapturedTables):
     def __getitem__(self, binding: int) -> BoundTable:
         return BOUND
 
-    def columns_now(self, binding: int) -> tuple[Column, ...] | None:
-        return COLUMNS
+    def table_now(self, binding: int) -> Table | None:
+        return BOUND.table
 
     def doubted(self, position: int) -> list[BoundTable]:
         return []

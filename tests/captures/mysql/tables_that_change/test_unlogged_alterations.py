@@ -120,6 +120,17 @@ def test_while_the_capture_is_away(database: Database) -> None:
         until_equal(second)
 
 
+def test_another_key_of_the_same_columns(binlog_database: Database) -> None:
+    run(binlog_database, "CREATE TABLE t (id INT PRIMARY KEY, b INT NOT NULL)", "INSERT INTO t VALUES (1, 1)")
+    with session(binlog_database.config(), bindings(f"{binlog_database.name}.t"), command=COMMAND) as capture:
+        capture.until(Session.done)
+        run(binlog_database, "INSERT INTO t VALUES (2, 2)")
+        until_read(capture, 2)
+        alter_key = "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (b)"
+        run(binlog_database, "SET sql_log_bin = 0", alter_key, "SET sql_log_bin = 1", "UPDATE t SET b = 3 WHERE id = 2")
+        capture.until(lambda c: c.done() and c.rows(key=["b"]) == {(1,): _row(id=1, b=1), (3,): _row(id=2, b=3)})
+
+
 def test_that_a_chunk_finds(database: Database) -> None:
     """Rows that were emitted before it did have the values of before."""
     make(database, "t")
