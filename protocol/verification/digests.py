@@ -69,7 +69,7 @@ def digests(columns: Sequence[Any], rows: int, seed: Any = SEEDS[0]) -> Any:
 
 
 def digests_of_parts(columns: Sequence[Any], rows: int, parts: Sequence[tuple[Sequence[int], Any]]) -> list[Any]:
-    """Several digests of each row, for little more than one costs.
+    """Several digests of each row, for little more than one costs. Each is as of ``digests``.
 
     Args:
         columns: As of ``digests``.
@@ -82,23 +82,16 @@ def digests_of_parts(columns: Sequence[Any], rows: int, parts: Sequence[tuple[Se
     for start in range(0, rows, at_once):
         count = min(at_once, rows - start)
         sliced = [_whole(column.slice(start, count)) for column in columns]
-        numbers = _numbers_of_parts(sliced, [places for places, _ in parts])
-        for digested, (places, seed), own in zip(found, parts, numbers, strict=True):
+        of_one_width = {place: _numbers(column) for place, column in enumerate(sliced) if not _has_bytes(column.type)}
+        of_texts: dict[tuple[int, ...], list[Any]] = {}
+        for digested, (places, seed) in zip(found, parts, strict=True):
             nulls = _nulls([sliced[place] for place in places])
-            digested.append(_digested(chain(nulls, own), count, seed))
+            numbers = chain.from_iterable(of_one_width.get(place, ()) for place in places)
+            texts = tuple(place for place in places if place not in of_one_width)
+            if texts not in of_texts:
+                of_texts[texts] = _of_bytes([_as_bytes(sliced[place]) for place in texts])
+            digested.append(_digested(chain(nulls, numbers, of_texts[texts]), count, seed))
     return [pa.concat_arrays(each) for each in found]
-
-
-def _numbers_of_parts(columns: Sequence[Any], parts: Sequence[Sequence[int]]) -> list[list[Any]]:
-    """The numbers of each part's columns. Texts that the same parts have are joined, in the order of the first one."""
-    joined: dict[tuple[bool, ...], list[int]] = {}
-    for place in dict.fromkeys(chain.from_iterable(parts)):
-        if _has_bytes(columns[place].type):
-            joined.setdefault(tuple(place in places for places in parts), []).append(place)
-    of_first = {places[0]: _of_bytes([_as_bytes(columns[place]) for place in places]) for places in joined.values()}
-    others = set(chain.from_iterable(joined.values()))
-    numbers = [of_first.get(place, []) if place in others else _numbers(column) for place, column in enumerate(columns)]
-    return [[number for place in places for number in numbers[place]] for places in parts]
 
 
 def texts(columns: Sequence[Any], rows: int) -> pa.Array[Any]:
@@ -203,7 +196,9 @@ def _of_width(column: Any) -> list[Any]:
 
 
 def _of_bytes(columns: Sequence[Any]) -> list[Any]:
-    """Of each value its length; and of each row the sum of the words of all values."""
+    """Of each value its length; and of each row the sum of the words of all values. None without columns."""
+    if not columns:
+        return []
     lengths = [pc.binary_length(column) for column in columns]
     padding = _PADDING.take(pc.bit_wise_and(pc.negate(reduce(pc.add, lengths)), _LAST_BYTES))
     padded = pc.binary_join_element_wise(*columns, padding, pa.scalar(b"", _BYTES))

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -98,11 +98,14 @@ class Database(Postgres):
 
     @contextmanager
     def session(self) -> Iterator[Connection]:
-        """A connection as ``connect`` makes it, but the one of before where there is one: that costs a fifth.
+        """A connection as ``connect`` makes it; to a fresh database the one of before, which costs a fifth.
 
         What it was set to is forgotten. The settings of the database and of the role are those of when it was made.
         """
-        connection = _kept.pop(self.dsn, None)
+        connection = None
+        kept = _kept.get(self.dsn)
+        with suppress(IndexError):
+            connection = kept.pop() if kept else None
         if connection is not None:
             try:
                 connection.execute("DISCARD ALL")
@@ -114,13 +117,14 @@ class Database(Postgres):
         try:
             yield connection
         finally:
-            idle = connection.info.transaction_status == TransactionStatus.IDLE
-            if not idle or _kept.setdefault(self.dsn, connection) is not connection:
+            if kept is not None and connection.info.transaction_status == TransactionStatus.IDLE:
+                kept.append(connection)
+            else:
                 connection.close()
 
 
-_kept: dict[str, Connection] = {}
-"""For each database the connection that nobody uses."""
+_kept: dict[str, list[Connection]] = {}
+"""For each fresh database the connections that nobody uses."""
 
 
 @cache
@@ -201,13 +205,14 @@ def fresh_database(postgres: Postgres, name: str) -> Iterator[Database]:
     strategy = sql.SQL("STRATEGY FILE_COPY" if postgres.version >= 15 else "")
     with postgres.connect() as admin:
         admin.execute(sql.SQL("CREATE DATABASE {} {}").format(sql.Identifier(name), strategy))
+    dsn = make_conninfo(postgres.dsn, dbname=name)
+    kept = _kept[dsn] = []
     try:
-        yield Database(
-            make_conninfo(postgres.dsn, dbname=name), postgres.version, postgres.binaries, postgres.server, name
-        )
+        yield Database(dsn, postgres.version, postgres.binaries, postgres.server, name)
     finally:
-        if (kept := _kept.pop(make_conninfo(postgres.dsn, dbname=name), None)) is not None:
-            kept.close()
+        del _kept[dsn]
+        for connection in kept:
+            connection.close()
         with postgres.connect() as admin:
             drop_slots(admin, name)
             admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))

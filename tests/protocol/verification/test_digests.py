@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemark.protocol.verification import digests as module
-from tidemark.protocol.verification.digests import digests, texts
+from tidemark.protocol.verification.digests import SEEDS, digests, digests_of_parts, texts
 
 pc: Any = pyarrow.compute
 
@@ -76,6 +76,16 @@ def test_they_do_not_depend_on_what_a_row_stands_beside(
     part = rows[first : first + count]
     columns = [column.slice(first, len(part)) for column in _columns(types, rows)]
     assert digests(columns, len(part)).to_pylist() == _of(types, rows)[first : first + count] == _of(types, part)
+
+
+@given(_tables(), st.data())
+def test_several_at_once_are_those_of_each(table: tuple[list[Any], list[tuple[Any, ...]]], data: st.DataObject) -> None:
+    types, rows = table
+    columns = _columns(types, rows)
+    places = st.lists(st.sampled_from(range(len(types))), unique=True)
+    parts = [(data.draw(places), seed) for seed in (*SEEDS, SEEDS[0])]
+    found = digests_of_parts(columns, len(rows), parts)
+    assert found == [digests([columns[place] for place in part], len(rows), seed) for part, seed in parts]
 
 
 def test_values_do_not_run_into_each_other() -> None:

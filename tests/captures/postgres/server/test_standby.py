@@ -25,7 +25,7 @@ from tidemark.captures.postgres.server.session import connect
 from tidemark.captures.postgres.tables.snapshots import Snapshot, high_position
 from tidemark.protocol.errors import SourceError
 from tidemark.testing.deadline import wait_until
-from tidemark.testing.servers.postgres import Database, Postgres, fresh_database, own_server
+from tidemark.testing.servers.postgres import Database, Postgres, drop_slots, fresh_database, own_server
 from tidemark.testing.servers.postgres_standby import promote, replayed, standby_of
 
 NAME = "copied"
@@ -61,9 +61,7 @@ def pair(servers: tuple[Postgres, Postgres]) -> Iterator[Pair]:
         seen = Database(f"{standby.dsn} dbname={NAME}", standby.version, standby.binaries, standby.server, NAME)
         yield Pair(database, seen)
         with standby.connect() as admin:
-            admin.execute(
-                "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_type = 'logical'"
-            )
+            drop_slots(admin, NAME)  # Some connector may not quite have ended.
 
 
 def _apply(pair: Pair) -> None:
