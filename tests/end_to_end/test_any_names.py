@@ -53,6 +53,7 @@ def assert_equal(capture: Capture, database: Database) -> None:
         assert sorted(rows, key=str) == sorted(expected, key=str)
 
 
+@pytest.mark.drawn(5, of="a JVM of its own")
 def test_they_are_kept(database: Database, tmp_path: Path) -> None:
     columns = ", ".join(f"{identifier(name)} int" for name in KEPT)
     prepare(

@@ -78,6 +78,7 @@ def pair() -> Iterator[Pair]:
         yield Pair(primary, replica)
 
 
+@pytest.mark.drawn(2, of="two servers")
 def test_the_replica_takes_over_in_the_middle_of_the_backfill(pair: Pair, tmp_path: Path) -> None:
     before = database_on(pair.primary)
     create_tables(before, ROWS)

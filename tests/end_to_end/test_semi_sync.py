@@ -120,6 +120,7 @@ def capture_in(folder: Path, database: Database, connector: dict[str, Any]) -> C
     return Capture(folder, database, config, connector=connector, entries={"commit": {"interval": "20ms"}})
 
 
+@pytest.mark.drawn(2, of="two servers")
 def test_a_commit_that_waits_for_a_replica_is_not_undone(own_database: Database, tmp_path: Path) -> None:
     assert (
         backfill_with_a_waiting_commit(own_database, capture_in(tmp_path, own_database, own_process(own_database)))

@@ -123,6 +123,7 @@ def capture_in(folder: Path, postgres: Postgres, connector: dict[str, Any]) -> C
     return Capture(folder, postgres, config, connector=connector, entries={"commit": {"interval": "20ms"}})
 
 
+@pytest.mark.drawn(2, of="two servers")
 def test_commits_that_wait_for_a_standby_are_not_undone(own_postgres: Postgres, tmp_path: Path) -> None:
     capture = capture_in(tmp_path, own_postgres, own_process(own_postgres))
     assert backfill_with_waiting_commits(own_postgres, capture) == []

@@ -183,6 +183,7 @@ def test_it_is_done_in_the_background(database: Database, tmp_path: Path) -> Non
 
 @pytest.mark.slow
 @SHARED
+@pytest.mark.drawn(5, of="a JVM of its own")
 def test_in_the_background_nothing_is_read_before_spark_can_be_reached(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,7 +15,7 @@ from tidemark.testing.spark_connect import SparkConnect
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-@pytest.mark.drawn(3, of="a JVM of its own")
+@pytest.mark.drawn(5, of="a JVM of its own")
 def test_a_connect_session_reads_streams_and_keeps_tables(log: LogBuilder, tmp_path: Path) -> None:
     log.commit(*(create(id, snapshot=True) for id in range(1, 40)), rows=20)
     log.commit(Event("u", {"id": 5, "name": "new"}, ("note",)), Event("d", {"id": 7}), create(100))

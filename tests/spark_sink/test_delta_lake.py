@@ -21,7 +21,7 @@ _PARTS = ["merged_tables", "deletion_vectors", "new_rows or come_to_nothing", "r
 
 
 # A merge of a few rows is a second of a processor.
-@pytest.mark.drawn(1)
+@pytest.mark.drawn(5, of="a JVM of its own")
 @pytest.mark.parametrize("which", [*_PARTS, f"not ({' or '.join(_PARTS)})"])
 def test_tables_are_kept_by_the_merge_of_delta_lake_for_spark(which: str, tmp_path: Path) -> None:
     if not (PYSPARK / ".installed").exists():

@@ -79,7 +79,7 @@ def _subcommand(command: list[str]) -> list[str]:
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.drawn(3, of="a JVM of its own")
+@pytest.mark.drawn(5, of="a JVM of its own")
 def test_the_tables_are_kept_and_can_be_read_as_the_last_line_says(log: LogBuilder, tmp_path: Path) -> None:
     done = run(TIDEMARK, "materialize", "shop.yaml", "--available-now", folder=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -91,7 +91,7 @@ def one_error(folder: Path, code: str) -> str:
     return str(told)
 
 
-@pytest.mark.drawn(3, of="a JVM of its own")
+@pytest.mark.drawn(5, of="a JVM of its own")
 def test_a_jvm_that_is_killed_is_one_error(large: Path) -> None:
     with started(large) as process:
         wait_until(lambda: working(process), DEADLINE, "the executor works").kill()
@@ -116,7 +116,7 @@ def test_a_jvm_that_does_not_start_says_why(folder: Path, options: str, told: st
     assert all(line.startswith("plan ") for line in (folder / "out").read_text().splitlines())
 
 
-@pytest.mark.drawn(3, of="a JVM of its own")
+@pytest.mark.drawn(5, of="a JVM of its own")
 def test_a_connect_server_that_is_not_there_is_one_error(folder: Path) -> None:
     with started(folder, "--master", "sc://127.0.0.1:1") as process:
         assert process.wait(DEADLINE) == 3
@@ -124,6 +124,7 @@ def test_a_connect_server_that_is_not_there_is_one_error(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("number", sample([signal.SIGINT, signal.SIGTERM], [signal.SIGTERM]))
+@pytest.mark.drawn(5, of="a JVM of its own")
 def test_a_signal_in_the_middle_of_a_large_part_ends_it_soon(large: Path, number: signal.Signals) -> None:
     with started(large) as process:
         java = wait_until(lambda: working(process), DEADLINE, "the executor works")

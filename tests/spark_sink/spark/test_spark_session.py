@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.spark]
 PARTITIONS = "spark.sql.shuffle.partitions"
 
 
-@pytest.mark.drawn(3, of="a JVM of its own")
+@pytest.mark.drawn(5, of="a JVM of its own")
 @pytest.mark.slow
 def test_spark_submit_says_the_master_and_the_settings_unless_the_job_was_told_otherwise() -> None:
     told, own, again = answers(
@@ -42,7 +42,7 @@ def test_spark_submit_says_the_master_and_the_settings_unless_the_job_was_told_o
 
 
 @pytest.mark.slow
-@pytest.mark.drawn(3, of="a JVM of its own")
+@pytest.mark.drawn(5, of="a JVM of its own")
 def test_without_spark_submit_the_files_and_the_environment_of_spark_are_heard(tmp_path: Path) -> None:
     (tmp_path / "spark-defaults.conf").write_text(f"{PARTITIONS} 5\nspark.driver.memory 700m\n")
     defaults, own, active, conflicting, again = answers(
@@ -66,7 +66,7 @@ def test_without_spark_submit_the_files_and_the_environment_of_spark_are_heard(t
     assert (again["spark.master"], again["ours"]) == ("local[1]", False)
 
 
-@pytest.mark.drawn(3, of="a JVM of its own")
+@pytest.mark.drawn(5, of="a JVM of its own")
 @pytest.mark.slow
 def test_what_one_session_was_asked_for_is_not_there_in_the_next() -> None:
     arguments = "--master local[1] --driver-memory 600m pyspark-shell"
@@ -100,7 +100,7 @@ def test_a_session_that_cannot_open_is_one_error_with_the_reason_and_no_trace() 
     assert "\tat " not in ended.stderr and "Traceback" not in ended.stderr
 
 
-@pytest.mark.drawn(3, of="a JVM of its own")
+@pytest.mark.drawn(5, of="a JVM of its own")
 @pytest.mark.slow
 def test_a_jvm_that_dies_ends_a_run_that_can_be_tried_again(tmp_path: Path) -> None:
     log = LogBuilder(tmp_path / "log")
