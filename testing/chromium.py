@@ -14,8 +14,9 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,9 @@ OPTIONS = (
 ANSWER_SECONDS = 60
 _ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 """What the protocol calls a reference to an element."""
+
+_PORTS = 10
+"""So often chromedriver may choose a port: it takes one of IPv6, and ends where another process has it in IPv4."""
 
 _STARTED = re.compile(r"started successfully on port (\d+)")
 
@@ -156,11 +160,9 @@ def chromium() -> Iterator[Chromium]:
         said = Path(folder, "driver.log")
         # What the browser keeps of its own must not be that of the person who runs the tests.
         environment = {**os.environ, "HOME": folder, "TMPDIR": folder}
-        with said.open("wb") as file:
-            started = subprocess.Popen([driver, "--port=0"], stdout=file, stderr=file, env=environment)
+        started, port = _started(driver, said, environment)
         try:
-            found = wait_until(lambda: _STARTED.search(said.read_text()), 60, "chromedriver listens")
-            browser = Chromium(int(found[1]), Path(folder, "profile"))
+            browser = Chromium(port, Path(folder, "profile"))
             try:
                 yield browser
             finally:
@@ -168,3 +170,18 @@ def chromium() -> Iterator[Chromium]:
         finally:
             started.terminate()
             started.wait(timeout=60)
+
+
+def _started(driver: str, said: Path, environment: Mapping[str, str]) -> tuple[subprocess.Popen[bytes], int]:
+    """A chromedriver, and where it listens."""
+    for _ in range(_PORTS):
+        with said.open("wb") as file:
+            process = subprocess.Popen([driver, "--port=0"], stdout=file, stderr=file, env=environment)
+        wait_until(partial(_is_decided, process, said), 60, "chromedriver listens, or has ended")
+        if (found := _STARTED.search(said.read_text())) is not None:
+            return process, int(found[1])
+    raise AssertionError(f"chromedriver does not start: {said.read_text()}")
+
+
+def _is_decided(process: subprocess.Popen[bytes], said: Path) -> bool:
+    return process.poll() is not None or _STARTED.search(said.read_text()) is not None
