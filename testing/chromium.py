@@ -177,7 +177,12 @@ def _started(driver: str, said: Path, environment: Mapping[str, str]) -> tuple[s
     for _ in range(_PORTS):
         with said.open("wb") as file:
             process = subprocess.Popen([driver, "--port=0"], stdout=file, stderr=file, env=environment)
-        wait_until(partial(_is_decided, process, said), 60, "chromedriver listens, or has ended")
+        try:
+            wait_until(partial(_is_decided, process, said), 60, "chromedriver listens, or has ended")
+        except AssertionError:
+            process.kill()
+            process.wait()
+            raise
         if (found := _STARTED.search(said.read_text())) is not None:
             return process, int(found[1])
     raise AssertionError(f"chromedriver does not start: {said.read_text()}")

@@ -3,7 +3,7 @@
 They are of values in Arrow, whoever made these: a segment, a chunk of the source, or a table in Spark. All is computed
 on whole columns, without a loop over rows. A value of one width is one or two numbers of 64 bits. Texts and bytes of a
 row are joined: their numbers are the length of each, and the sum of the words of 64 bits of all, each mixed with its
-place. A row takes the numbers of its columns one after another.
+place. A row takes the numbers of its columns one after another, and then those of its texts.
 
 Mixing is that of MurmurHash3's end (``fmix64``), a permutation of the numbers of 64 bits. Two different rows have the
 same digest with a probability of about 1 to 10¹⁹. That is not a defence against somebody who looks for such rows.
