@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 
@@ -15,8 +16,13 @@ _LEFT_OUT = frozenset({"numpy", "pandas"})
 
 
 class _LeftOut(MetaPathFinder):
+    """Finds nothing, and ends the search of the thread that made it for a module that is left out."""
+
+    def __init__(self) -> None:
+        self._thread = threading.get_ident()
+
     def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
-        if name in _LEFT_OUT:
+        if name in _LEFT_OUT and threading.get_ident() == self._thread:
             raise ModuleNotFoundError(f"{name} is left out", name=name)
         return None
 
@@ -25,18 +31,21 @@ def load_arrow() -> None:
     """Imports Arrow without huge pages, and lets it find neither NumPy nor pandas, unless they are imported already.
 
     Arrow does without them. It imports NumPy with itself, and pandas before its first array, to recognise their values:
-    each takes longer than Arrow itself, and such values never come here. Other modules get both all the same.
+    each takes longer than Arrow itself, and such values never come here. Other modules and threads get both all the
+    same.
     """
     finder = _LeftOut()
     given = os.environ.get(_SMALL_PAGES)
     os.environ.setdefault(_SMALL_PAGES, "0")
-    sys.meta_path.insert(0, finder)
+    # Another list each time: a search of another thread counts places in the one it began with, and would pass over
+    # the finder of files when a place before it goes.
+    sys.meta_path = [finder, *sys.meta_path]
     try:
         import pyarrow as pa
         import pyarrow.compute
 
         pa.array([0])
     finally:
-        sys.meta_path.remove(finder)
+        sys.meta_path = [other for other in sys.meta_path if other is not finder]
         if given is None:
             del os.environ[_SMALL_PAGES]

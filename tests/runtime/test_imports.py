@@ -43,6 +43,31 @@ def test_arrow_that_was_there_before_keeps_what_it_has() -> None:
     assert printed(code) == "3"
 
 
+SEARCHES = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from importlib.abc import MetaPathFinder
+from importlib.machinery import PathFinder
+from tidemark.runtime.changelog.arrow import load_arrow
+
+class Looked(MetaPathFinder):
+    def find_spec(self, name, *_):
+        if name == "pyarrow":
+            self.first, self.search = sys.meta_path[0], iter(sys.meta_path)
+            while next(self.search) is not self:
+                pass
+
+sys.meta_path.insert(sys.meta_path.index(PathFinder), looked := Looked())
+load_arrow()
+print(next(looked.search) is PathFinder, ThreadPoolExecutor().submit(looked.first.find_spec, "numpy").result(), end="")
+"""
+
+
+def test_what_another_thread_imports_meanwhile_is_found() -> None:
+    """A capture loads Arrow while another thread opens the connector, which imports as well: its search goes on."""
+    assert printed(SEARCHES) == "True None"
+
+
 @pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="only Linux says what pages a process has asked for")
 def test_arrow_asks_for_no_huge_pages() -> None:
     """``hg`` stands for memory that a process asked to have in huge pages (proc_pid_smaps(5))."""
