@@ -204,11 +204,12 @@ def _whole_update(opening: dict[str, str], before: Image, after: Image) -> Write
     def write(data: bytes, text: ByteText, at: int, place: str, documents: list[str], sink: Sink) -> int:
         touched = sink.touched
         old, old_key, at = read_before(data, text, at)
+        old = old[1:]  # Now: later the new values, which may be large, would be in memory besides both.
         new, key, at = read_after(data, text, at)
         if key == old_key:
-            documents.append(f'{updated}{place},"before":{{{old[1:]}}}}}{new}{END}')
+            documents.append(f'{updated}{place},"before":{{{old}}}}}{new}{END}')
         else:
-            documents.append(f"{deleted}{place}}}{old}{END}{created}{next_place(place)}}}{new}{END}")
+            documents.append(f"{deleted}{place}}},{old}{END}{created}{next_place(place)}}}{new}{END}")
             sink.split = True
             if touched is not None:
                 touched.add(old_key.encode("latin-1"), False)

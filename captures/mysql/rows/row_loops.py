@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from tidemark.backfill.keys import Key, TouchedKeys
 from tidemark.captures.mysql.rows.row_images import Cells, Generated, Image
 from tidemark.captures.mysql.rows.value_reader import ValueReader
-from tidemark.captures.mysql.terms.event_bytes import ByteText
+from tidemark.captures.mysql.terms.event_bytes import LARGE_BYTES, ByteText
 from tidemark.captures.rows.captured_line import END
 from tidemark.captures.rows.source_literals import literal
 
@@ -97,9 +97,12 @@ def updates_loop(image: Image, opening: str, other: WriteRow) -> Write | None:
     if not _is_worth_it(image):
         return None
     function = Generated(image.table)
-    function.names.update(OPENING=opening, other=other)
+    function.names.update(OPENING=opening, other=other, others=one_by_one(other))
     loop = _Loop(function, image)
     function.add("def updates(data, text, at, end, source, row, documents, sink):")
+    # Kept texts of large values would be in memory besides the values themselves.
+    function.add(f"    if end - at >= {LARGE_BYTES}:")
+    function.add("        return others(data, text, at, end, source, row, documents, sink)")
     function.add("    head, tail, touched = OPENING + source[0], source[1] + ',\"before\":{', sink.touched")
     indent, after = loop.updates()
     function.add(f'{indent}documents.append(f"{{head}}{{row}}{{tail}}"')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import tracemalloc
 
 import orjson
 import pytest
@@ -16,6 +17,7 @@ from tidemark.captures.mysql.rows.row_images import DecodedTable, Image
 from tidemark.captures.mysql.rows.row_loops import Sink, updates_loop
 from tidemark.captures.mysql.rows.table_map import LoggedColumn
 from tidemark.captures.mysql.terms.columns import Column
+from tidemark.captures.mysql.terms.event_bytes import LARGE_BYTES, byte_text
 
 Case = tuple[LoggedColumn, Column, list[bytes]]
 
@@ -154,6 +156,26 @@ def test_updates(pairs: list[tuple[tuple[bytes | None, ...], tuple[bytes | None,
     found = [line.partition('"op":"')[2].replace('","source":', "", 1).removesuffix("}}}") for line in lines]
     assert found == expected
     assert set(keys) == touched
+
+
+def test_large_values_are_in_memory_twice() -> None:
+    """Besides the event: the values and their line, or the line and its bytes."""
+    note = Column("note", "longtext", charset="latin1")
+    table = DecodedTable((TABLE.logged[0], LoggedColumn(table_map.BLOB, 4)), (CASES[0][1], note), (0,), (CASES[0][1],))
+    old, new = "a" * (LARGE_BYTES // 2), "b" * (LARGE_BYTES // 2)
+    images = (b"\0\x01\0\0" + long_text(text)[0] for text in (old, new))
+    body = b"\2\xff\xff" + b"".join(images)
+    sink, decoder = Sink([], TouchedKeys(), []), RowDecoder(0, table, "shop.t")
+    tracemalloc.start()
+    try:
+        decoder.decode(UPDATE, body, byte_text(body), 0, len(body), ('{"cursor":"f:4:', '"}'), 7, sink)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    document = orjson.loads(b"".join(sink.lines))["captured"]["doc"]
+    assert document == {**document, "id": 1, "note": new}
+    assert document["_meta"]["before"] == {"id": 1, "note": old}
+    assert peak < 2.1 * len(body)
 
 
 def test_a_key_of_floats_has_no_loop() -> None:
