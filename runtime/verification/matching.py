@@ -24,6 +24,8 @@ pc: Any = pyarrow.compute
 _GROUP_ROWS = 16
 """About so many rows of both sides are settled together, or not."""
 
+_GROUPS = pa.schema([("group", DIGEST), ("number", DIGEST)])
+
 _ZERO = pa.scalar(0, DIGEST)
 
 
@@ -105,19 +107,24 @@ def _unsettled(rows: pa.Table, begun: int) -> pa.Table:
         rows: To be compared.
         begun: The place before which an event is before all chunks.
     """
-    bits = (rows.num_rows // _GROUP_ROWS).bit_length()
+    last_bits = pa.scalar((1 << (rows.num_rows // _GROUP_ROWS).bit_length()) - 1, DIGEST)
+    # Batch by batch: columns of a whole bucket, one for each step, would not stay in memory that is there already.
+    groups = pa.Table.from_batches((_in_groups(batch, last_bits, begun) for batch in rows.to_batches()), _GROUPS)
+    sums = groups.group_by("group", use_threads=False).aggregate([("number", "sum")])
+    other = sums.filter(pc.not_equal(sums.column("number_sum"), _ZERO)).column("group")
+    if 2 * len(other) > len(sums):
+        return rows
+    return rows.filter(pc.is_in(groups.column("group"), other.combine_chunks()))
+
+
+def _in_groups(rows: pa.RecordBatch, last_bits: Any, begun: int) -> pa.RecordBatch:
+    """The group of each row, and its number in the sum of its group."""
     ids, source = rows.column("id"), rows.column("source")
-    group = pc.bit_wise_and(ids, pa.scalar((1 << bits) - 1, DIGEST))
     number = mixed(pc.bit_wise_xor(ids, rows.column("id_2")), rows.column("digest"))
     settles = pc.or_(source, pc.and_(rows.column("there"), pc.less(rows.column("place"), begun)))
     number = pc.coalesce(pc.if_else(settles, number, ids), ids)
     signed = pc.if_else(source, number, pc.subtract(_ZERO, number))
-    groups = pa.table({"group": group, "number": signed}).group_by("group", use_threads=False)
-    sums = groups.aggregate([("number", "sum")])
-    other = sums.filter(pc.not_equal(sums.column("number_sum"), _ZERO)).column("group")
-    if 2 * len(other) > len(sums):
-        return rows
-    return rows.filter(pc.is_in(group, other.combine_chunks()))
+    return pa.RecordBatch.from_arrays([pc.bit_wise_and(ids, last_bits), signed], schema=_GROUPS)
 
 
 def _in_order(rows: pa.Table) -> tuple[Any, pa.Table]:
