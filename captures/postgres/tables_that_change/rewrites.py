@@ -74,9 +74,14 @@ def had_rows_before_it_joined(session: psycopg.Connection, store: Store, root: i
     """Whether some of the first rows of a partition are older than its attachment; None as above. Raises psycopg.Error.
 
     The log has such rows as another table's, or not at all. Rows of the attaching transaction itself are older if an
-    earlier command wrote them. An ALTER TABLE that rewrites rows, such as SET LOGGED, hides their age: after it, every
-    row counts as older. So does the last row that is looked at, in a table that an earlier transaction made: VACUUM may
-    have given the place of older rows to newer ones.
+    earlier command wrote them; a later transaction may have ids like those of its subtransactions, so its rows count
+    as older, too, if an earlier command of it wrote them. Of rows that were updated since, the log lacks what is stored
+    out of line, so if there is such a value, some count as older. An ALTER TABLE that rewrites rows, such as SET
+    LOGGED, hides their age: after it, every row counts as older. So does the last row that is looked at, in a table
+    that an earlier transaction made: VACUUM may have given the place of older rows to newer ones.
+
+    A partition that was created as one had no rows before. ATTACH writes the rows of all its columns in pg_attribute,
+    so one that its creation wrote, as it wrote those of the system's columns, tells that it was.
 
     The result is True if the user may not read the table.
 
@@ -84,14 +89,24 @@ def had_rows_before_it_joined(session: psycopg.Connection, store: Store, root: i
         root: The number of the table that it is a partition of.
     """
     query = sql.SQL(
-        "SELECT EXISTS (SELECT FROM (SELECT xmin, cmin, row_number() OVER () AS number FROM ONLY {} LIMIT {}) r"
-        " JOIN pg_catalog.pg_inherits i ON i.inhrelid IN (SELECT relid FROM pg_catalog.pg_partition_ancestors({}))"
-        " WHERE i.inhrelid <> {} AND ({} OR age(r.xmin) > age(i.xmin)"
-        " OR r.xmin = i.xmin AND r.cmin::text::bigint < i.cmin::text::bigint OR r.number = {} AND age(i.xmin) <"
-        " (SELECT age(a.xmin) FROM pg_catalog.pg_attribute a WHERE a.attrelid = {} AND a.attnum = -1)))"
+        "WITH i AS MATERIALIZED (SELECT i.xmin, i.cmin FROM pg_catalog.pg_inherits i"
+        " WHERE i.inhrelid IN (SELECT relid FROM pg_catalog.pg_partition_ancestors({oid})) AND i.inhrelid <> {root}"
+        " AND ({rewritten} OR NOT EXISTS (SELECT FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_attribute s"
+        " ON s.attrelid = a.attrelid AND s.attnum = -1 AND s.xmin = a.xmin AND s.cmin = a.cmin"
+        " WHERE a.attrelid = i.inhrelid AND a.attnum > 0 AND a.xmax = 0)))"
+        " SELECT EXISTS (SELECT FROM"
+        " (SELECT xmin, cmin, row_number() OVER () AS number FROM ONLY {store} LIMIT {rows}) r CROSS JOIN i"
+        " WHERE {rewritten} OR age(r.xmin) > age(i.xmin)"
+        " OR r.cmin::text::bigint < i.cmin::text::bigint"
+        " OR (SELECT pg_catalog.pg_relation_size(c.reltoastrelid) > 0 FROM pg_catalog.pg_class c WHERE c.oid = {oid})"
+        " OR r.number = {rows} AND age(i.xmin) <"
+        " (SELECT age(a.xmin) FROM pg_catalog.pg_attribute a WHERE a.attrelid = {oid} AND a.attnum = -1))"
     ).format(
-        sql.Identifier(store.schema, store.name),
-        *map(sql.Literal, (ROWS, store.oid, root, store.file != store.oid, ROWS, store.oid)),
+        store=sql.Identifier(store.schema, store.name),
+        oid=sql.Literal(store.oid),
+        root=sql.Literal(root),
+        rows=sql.Literal(ROWS),
+        rewritten=sql.Literal(store.file != store.oid),
     )
     return _asked(session, store, query, refused=True)
 

@@ -133,6 +133,23 @@ COME = {
         Change((*WITH_ROWS, ATTACH, "INSERT INTO {t} VALUES (1{n}30), (1{n}31)"), PARTS),
         13,
     ),
+    "attached with rows of a subtransaction": (
+        Change((f"BEGIN; {WITH_ROWS[0]}; SAVEPOINT s; {WITH_ROWS[1]}; RELEASE s; {ATTACH}; COMMIT",), PARTS),
+        11,
+    ),
+    "attached with rows out of line that are all updated": (
+        Change(
+            (
+                WITH_ROWS[0],
+                "ALTER TABLE {t}_new{n} ALTER b SET STORAGE EXTERNAL",
+                WITH_ROWS[1].replace("'b'", "repeat('b', 3000)"),
+                ATTACH,
+                "UPDATE {t} SET a = 'u' WHERE id >= 100",
+            ),
+            PARTS,
+        ),
+        11,
+    ),
     "attached with rows that were rewritten": (
         Change((*WITH_ROWS, "CLUSTER {t}_new{n} USING {t}_new{n}_pkey", ATTACH), PARTS),
         11,

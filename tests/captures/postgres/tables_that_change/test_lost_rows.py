@@ -172,18 +172,28 @@ def test_rows_that_were_moved_while_their_lock_was_awaited(database: Database, m
         assert rewrites.holds_rows(t.session, store) is None
 
 
-@pytest.mark.parametrize(("at_once", "had"), [(False, True), (True, False)])
+ATTACHED = "ALTER TABLE t ATTACH PARTITION p FOR VALUES FROM (0) TO (10)"
+
+
+@pytest.mark.parametrize(
+    ("make", "had"),
+    [
+        (["CREATE TABLE p (id int PRIMARY KEY)", "INSERT INTO p VALUES (1), (2), (3)", ATTACHED], True),
+        (["CREATE TABLE p (id int PRIMARY KEY); " + ATTACHED], True),
+        (["CREATE TABLE p PARTITION OF t FOR VALUES FROM (0) TO (10)"], False),
+        (
+            ["CREATE TABLE p PARTITION OF t FOR VALUES FROM (0) TO (10)", "ALTER TABLE t DETACH PARTITION p", ATTACHED],
+            True,
+        ),
+    ],
+    ids=["attached", "attached at once", "created", "attached again"],
+)
 def test_rows_that_are_older_than_a_partition_among_many(
-    database: Database, monkeypatch: pytest.MonkeyPatch, at_once: bool, had: bool
+    database: Database, monkeypatch: pytest.MonkeyPatch, make: list[str], had: bool
 ) -> None:
-    """VACUUM gives the places of old rows to new ones; what was attached when it was made has no old ones."""
+    """VACUUM gives the places of old rows to new ones; what was created as a partition has no old ones."""
     monkeypatch.setattr(rewrites, "ROWS", 2)
-    make = "CREATE TABLE p (id int PRIMARY KEY)", "ALTER TABLE t ATTACH PARTITION p FOR VALUES FROM (0) TO (10)"
-    prepare(
-        database,
-        "CREATE TABLE t (id int PRIMARY KEY) PARTITION BY RANGE (id)",
-        *(["; ".join(make)] if at_once else [make[0], "INSERT INTO p VALUES (1), (2), (3)", make[1]]),
-    )
+    prepare(database, "CREATE TABLE t (id int PRIMARY KEY) PARTITION BY RANGE (id)", *make)
     with opened(database) as t:
         prepare(database, "DELETE FROM t WHERE id < 3", "VACUUM p", "INSERT INTO t VALUES (4), (5)")
         store = next(store for store in t.binding.table.stores if store.joined)
