@@ -50,7 +50,7 @@ class Relations:
         self.bound: dict[bytes, BoundRelation | Outdated | ChangesPassed | None] = {}
         self.unfit: dict[bytes, tuple[BoundRelation, BadValues]] = {}
         self.partitions: dict[bytes, ShownPartition] = {}
-        self._before: tuple[BoundRelation | None, tuple[int, int]] = None, (0, 0)
+        self._before: tuple[int | None, tuple[int, int]] = None, (0, 0)
 
     def forget(self) -> None:
         """The connection is another one: the server shows each relation again."""
@@ -61,23 +61,24 @@ class Relations:
     # What the log shows.
 
     def show(
-        self, oid: bytes, relation: Relation, batch: LogBatch, *, returned: bool, moment: tuple[int, int] = (0, 0)
+        self, oid: bytes, relation: Relation, batch: LogBatch, *, returned: bool, moment: tuple[int, int] | None = None
     ) -> None:
         """A Relation message came.
 
         Args:
             returned: What it says was returned before the connection broke.
-            moment: Its transaction, and how many changes came of that before.
+            moment: Its transaction, and how many changes came of that before; None for one that came earlier.
         """
         found = self._tables.relation(relation)
         # The server shows a partition straight after the table whose rows it holds, before the first of them.
-        if found is None and self._before[0] is not None and self._before[1] == moment:
-            name = f"{relation.schema}.{relation.table}"
-            shown = ShownPartition(self._before[0].binding, relation.oid, moment[0], name)
-            self.partitions.setdefault(oid, shown)
-            if not returned:
-                self._tables.filled(shown)
-        self._before = found if isinstance(found, BoundRelation) else None, moment
+        if moment is not None:
+            table, shown_at = self._before
+            if shown_at == moment and (table is not None or found is not None):
+                name = f"{relation.schema}.{relation.table}"
+                self.partitions.setdefault(oid, ShownPartition(table, relation.oid, moment[0], name))
+                if table is not None and not returned:
+                    self._tables.filled(table, relation.oid, moment[0])
+            self._before = found.binding if isinstance(found, BoundRelation) else None, moment
         self.bound[oid] = found if isinstance(found, BoundRelation) else None
         if found is None:
             return

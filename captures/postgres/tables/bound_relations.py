@@ -15,14 +15,15 @@ from tidemark.protocol.messages import JsonObject
 
 
 class ShownPartition(NamedTuple):
-    """A partition that the log has rows of, as rows of the table of a binding.
+    """A partition that the log has rows of, as rows of its table.
 
     Attributes:
+        binding: Of the table; None if it is not captured, but the partition was, as a table of its own.
         transaction: The first one that has some on this connection.
         name: For people.
     """
 
-    binding: int
+    binding: int | None
     oid: int
     transaction: int
     name: str

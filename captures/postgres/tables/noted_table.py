@@ -78,6 +78,7 @@ class Shown(msgspec.Struct, frozen=True, omit_defaults=True):
         partitions: New ones with rows: the first transaction, and the name.
         filled: Partitions that are new, or that have rows of ``truncated`` from after its last TRUNCATE.
         rewritten: Why an ALTER TABLE rewrote the table, as messages in the log tell: bits of ``Reason``.
+        elsewhere: The log has rows of the table as those of another one, whose partition it was.
     """
 
     labels: tuple[tuple[int, str], ...] = ()
@@ -88,6 +89,7 @@ class Shown(msgspec.Struct, frozen=True, omit_defaults=True):
     partitions: dict[str, Partition] = {}
     filled: dict[str, Filled] = {}
     rewritten: int = 0
+    elsewhere: bool = False
 
 
 NOTHING_SHOWN = Shown()

@@ -304,9 +304,9 @@ class CapturedTables:
         """A transaction has a TRUNCATE of it."""
         self._names_shown.truncated(self.bindings[binding], transaction)
 
-    def filled(self, partition: ShownPartition) -> None:
+    def filled(self, binding: int, partition: int, transaction: int) -> None:
         """The log shows a partition, also one that it has shown before."""
-        self._names_shown.filled(self.bindings[partition.binding], partition.oid, partition.transaction)
+        self._names_shown.filled(self.bindings[binding], partition, transaction)
 
     # As the catalogs show them.
 

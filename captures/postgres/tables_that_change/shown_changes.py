@@ -101,10 +101,12 @@ class ShownNames:
         called last.
         """
         for index, oid, transaction, name in partitions:
-            noted = bindings[index].noted
-            if str(oid) not in (noted.partitions or ()):
-                first = {str(oid): Partition(str(transaction), name)}
+            if index is not None and str(oid) not in (bindings[index].noted.partitions or ()):
+                noted, first = bindings[index].noted, {str(oid): Partition(str(transaction), name)}
                 self._keep(bindings[index], _with(noted, partitions=first | noted.shown.partitions))
+            for binding in bindings:
+                if binding.noted.oid == oid:
+                    self._keep(binding, _with(binding.noted, elsewhere=True))
         for index, labels in self._labels.items():
             self._keep(bindings[index], with_labels(bindings[index].noted, labels))
         self._labels.clear()

@@ -100,7 +100,8 @@ UNPUBLISHED = TableChange(
 )
 PUBLISHED_AGAIN = TableChange(
     "published_again",
-    "It left the publication, or a published schema, and came back",
+    "It left the publication, or a published schema, and came back; or it was a partition for a while, and its rows "
+    "changed",
     _LOOKED_AT,
     Consequence.EMPTIED,
     avoid="Leave the table in the publication; `tidemark pause` pauses its backfill.",

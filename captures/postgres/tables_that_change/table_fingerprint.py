@@ -117,7 +117,8 @@ def difference(
     if before.oid != record.oid:
         return Difference((Found(changes.MADE_AGAIN),))
     found = []
-    if before.entry is not None and record.entry is not None and before.entry != record.entry:
+    came_back = before.entry is not None and record.entry is not None and before.entry != record.entry
+    if came_back or before.shown.elsewhere:
         found.append(Found(changes.PUBLISHED_AGAIN))
     publication = record.publication
     if before.options is not None and publication is not None and before.options != publication.options:

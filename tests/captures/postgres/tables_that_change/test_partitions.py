@@ -71,3 +71,60 @@ def test_partitions_that_are_made_and_filled_at_once(database: Database) -> None
     with capturing(database, capture.state, stop=True) as again:
         assert again.finish() == 0, again.last_words()
         assert not again.documents
+
+
+@pytest.mark.parametrize("root", [True, False], ids=["both captured", "it alone captured"])
+def test_a_captured_table_that_is_a_partition_for_a_while(database: Database, root: bool) -> None:
+    """Its changes of that time are in the log as another table's: it is read again, and that table's rows stay."""
+    prepare(
+        database,
+        *PARTITIONED,
+        "CREATE TABLE o (id int PRIMARY KEY, a int)",
+        "INSERT INTO o SELECT i FROM generate_series(-20, -1) i",
+        "CREATE PUBLICATION tidemark FOR TABLE t, o WITH (publish_via_partition_root = true)",
+    )
+    attach = "ALTER TABLE t ATTACH PARTITION o FOR VALUES FROM (-30) TO (0)"
+    detach = "ALTER TABLE t DETACH PARTITION o"
+    tables = ("public.o", "public.t")[: 1 + root]
+
+    def right(capture: Session) -> bool:
+        gone = any("its rows stay downstream (public.o)" in line["message"] for line in capture.logs)
+        return capture.done() and kept(capture) == held(database, "SELECT * FROM o") and gone is root
+
+    with capturing(database, tables=tables) as capture:
+        capture.until(Session.done)
+        if root:
+            prepare(database, attach)
+            capture.until(lambda c: aside_of(c, "o") is not None, SECONDS)
+            prepare(database, "UPDATE o SET a = 1", "DELETE FROM t WHERE id = -5", detach)
+        else:
+            prepare(database, f"BEGIN; {attach}; UPDATE o SET a = 1; DELETE FROM t WHERE id = -5; {detach}; COMMIT")
+        capture.until(right, SECONDS)
+    prepare(database, attach, "UPDATE o SET a = 2", "DELETE FROM o WHERE id = -6", detach, "INSERT INTO o VALUES (7)")
+    with capturing(database, capture.state, tables=tables, stop=True) as again:
+        assert again.finish() == 0, again.last_words()
+        again.documents[:0] = capture.documents
+        assert right(again)
+
+
+def test_tables_that_are_shown_once_more_are_no_partitions(database: Database) -> None:
+    """The server shows neither again: only a type of theirs was altered."""
+    prepare(
+        database,
+        "CREATE TYPE mood AS ENUM ('low')",
+        *(f"CREATE TABLE {name} (id int PRIMARY KEY, a mood)" for name in ("t", "o")),
+        *(f"INSERT INTO {name} VALUES (1, 'low')" for name in ("t", "o")),
+    )
+    update = "UPDATE t SET a = 'low'; UPDATE o SET a = 'low'"
+    with capturing(database, tables=("public.t", "public.o")) as capture:
+        capture.until(Session.done)
+        prepare(database, update)
+        capture.until(lambda c: operations(c)["u"] == 2, SECONDS)
+        shown = len(capture.schemas)
+        prepare(database, "ALTER TYPE mood ADD VALUE 'high'")
+        capture.until(lambda c: len(c.schemas) == shown + 2, SECONDS)
+        prepare(database, update)
+        capture.until(lambda c: operations(c)["u"] == 4, SECONDS)
+    with capturing(database, capture.state, tables=("public.t", "public.o"), stop=True) as again:
+        assert again.finish() == 0, again.last_words()
+    assert not operations(again) and operations(capture) == {"s": 2, "u": 4}
