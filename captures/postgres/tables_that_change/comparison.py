@@ -211,12 +211,15 @@ def _that_lost_rows(session: psycopg.Connection, binding: PostgresBinding, chang
         if store.joined or not named
     }
     # Of a new partition the log has had rows, or there are none downstream. A TRUNCATE beside its CREATE empties the
-    # file that it has.
+    # file that it has, and rows of later transactions do not show that there was none.
     for store in changed.joined:
         if str(store.oid) in shown.partitions:
             filled = shown.filled.get(str(store.oid))
             at_once = filled is None or filled.times == 1
-            sure[store] = store.file == store.oid and at_once and holds_rows(session, store)
+            first = (
+                filled.transaction if filled and filled.later and filled.transaction in store.joined.split() else None
+            )
+            sure[store] = store.file == store.oid and at_once and holds_rows(session, store, first)
     return None if None in sure.values() else [store for store, is_sure in sure.items() if not is_sure]
 
 

@@ -64,9 +64,15 @@ def has_lost_none(
     return _asked(session, store, query, refused=False)
 
 
-def holds_rows(session: psycopg.Connection, store: Store) -> bool | None:
-    """Whether it has rows, or the user may not read it; None as above. Raises psycopg.Error."""
-    query = sql.SQL("SELECT EXISTS (SELECT FROM ONLY {})").format(sql.Identifier(store.schema, store.name))
+def holds_rows(session: psycopg.Connection, store: Store, transaction: str | None = None) -> bool | None:
+    """Whether it has rows, of this transaction among the first ones if there is one, or the user may not read it; None
+    as above. Raises psycopg.Error.
+    """
+    query = sql.SQL("SELECT EXISTS (SELECT FROM (SELECT xmin FROM ONLY {} LIMIT {}) r WHERE {})").format(
+        sql.Identifier(store.schema, store.name),
+        sql.Literal(ROWS),
+        sql.SQL("true" if transaction is None else "r.xmin = {}::text::xid").format(sql.Literal(transaction)),
+    )
     return _asked(session, store, query, refused=True)
 
 

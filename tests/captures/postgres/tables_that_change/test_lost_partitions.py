@@ -71,6 +71,10 @@ LOST = {
         (NEW, FILL_NEW, "TRUNCATE {t}_new{n}", "INSERT INTO {t} VALUES (1{n}30, 'a', 'b')"), PARTS
     ),
     "new, filled and truncated at once": Change((f"BEGIN; {NEW}; {FILL_NEW}; TRUNCATE {{t}}_new{{n}}; COMMIT",), PARTS),
+    "new, filled and truncated at once, and filled later": Change(
+        (f"BEGIN; {NEW}; {FILL_NEW}; TRUNCATE {{t}}_new{{n}}; COMMIT", "INSERT INTO {t} VALUES (1{n}30, 'a', 'b')"),
+        PARTS,
+    ),
     "new, filled, truncated and filled at once": Change(
         (f"BEGIN; {NEW}; {FILL_NEW}; TRUNCATE {{t}}_new{{n}}; INSERT INTO {{t}} VALUES (1{{n}}30, 'a', 'b'); COMMIT",),
         PARTS,
@@ -114,6 +118,12 @@ WITH_ROWS = (
 COME = {
     "new and filled": (Change((NEW, FILL_NEW), PARTS), 0),
     "new and filled at once": (Change((f"BEGIN; {NEW}; {FILL_NEW}; COMMIT",), PARTS), 0),
+    "new and filled at once, and then once more": (
+        Change(
+            (f"BEGIN; {NEW}; {FILL_NEW}; COMMIT", "ANALYZE {t}", "INSERT INTO {t} VALUES (1{n}30, 'a', 'b')"), PARTS
+        ),
+        0,
+    ),
     "new and empty": (Change((NEW,), PARTS), 0),
     "attached empty, and filled": (
         Change(("CREATE TABLE {t}_new{n} (LIKE {t} INCLUDING ALL)", ATTACH, FILL_NEW), PARTS),
