@@ -128,3 +128,19 @@ def test_tables_that_are_shown_once_more_are_no_partitions(database: Database) -
     with capturing(database, capture.state, tables=("public.t", "public.o"), stop=True) as again:
         assert again.finish() == 0, again.last_words()
     assert not operations(again) and operations(capture) == {"s": 2, "u": 4}
+
+
+def test_tables_that_are_truncated_together_are_no_partitions(database: Database) -> None:
+    """The server shows both, one straight after the other, before the TRUNCATE."""
+    prepare(
+        database,
+        *(f"CREATE TABLE {name} (id int PRIMARY KEY, a int)" for name in ("t", "o")),
+        *(f"INSERT INTO {name} VALUES (1, 1)" for name in ("t", "o")),
+    )
+    with capturing(database, tables=("public.t", "public.o")) as capture:
+        capture.until(Session.done)
+        prepare(database, "TRUNCATE t, o", "INSERT INTO o VALUES (2, 2)")
+        capture.until(lambda c: operations(c)["c"] == 1, SECONDS)
+    with capturing(database, capture.state, tables=("public.t", "public.o"), stop=True) as again:
+        assert again.finish() == 0, again.last_words()
+    assert not operations(again) and operations(capture) == {"s": 2, "t": 2, "c": 1}
