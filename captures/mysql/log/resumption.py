@@ -190,12 +190,13 @@ def _is_boundary(session: Session, stored: LogPosition) -> bool:
 def _kinds(session: Session, file: str, offset: int, count: int) -> list[str] | None:
     """What kinds of events follow, so many at most; None if none begins there, and the file does not end there."""
     try:
-        rows = session.rows(f"SHOW BINLOG EVENTS IN %s FROM {offset} LIMIT {count}", file)
+        # A statement is shown in the character set of its client.
+        rows = session.rows_of_bytes(f"SHOW BINLOG EVENTS IN %s FROM {offset} LIMIT {count}", file)
     except pymysql.OperationalError as error:
         if error.args[0] != pymysql.constants.ER.ERROR_WHEN_EXECUTING_COMMAND:
             raise
         return None
-    return [str(row[2]) for row in rows]
+    return [row[2].decode() for row in rows]
 
 
 def check_gtids(session: Session, at: LogPosition) -> None:

@@ -245,11 +245,11 @@ class Session:
             cursor.execute(query, parameters or None)
             return list(cursor.fetchall())
 
-    def rows_of_bytes(self, query: str) -> list[tuple[Any, ...]]:
+    def rows_of_bytes(self, query: str, *parameters: object) -> list[tuple[Any, ...]]:
         """The same with bytes in place of texts: some columns declare as text what may be any bytes."""
         before, self.connection.use_unicode = self.connection.use_unicode, False
         try:
-            return self.rows(query)
+            return self.rows(query, *parameters)
         finally:
             self.connection.use_unicode = before
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.captures.log_reader import plain
 from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.table_chunks import run
 from tidemark.captures.contract.errors import LostPosition
@@ -87,6 +88,17 @@ def test_a_position_is_gone_on_with_on_its_own_server(primary: Session) -> None:
     write(primary)
     assert go_on(primary, stored) == stored
     assert end_position(primary).order > stored.order
+
+
+def test_a_statement_in_any_character_set_may_follow_the_position(binlog_database: Database) -> None:
+    run(binlog_database, "CREATE TABLE t (id INT PRIMARY KEY)")
+    with captured_log(binlog_database, "t") as log:
+        state, identity = str(log.log.log_position), log.source.identity()
+    with closing(binlog_database.connect(charset="latin1")) as connection, connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE t COMMENT 'é'")
+    run(binlog_database, "INSERT INTO t VALUES (1)")
+    with captured_log(binlog_database, "t", cursor=state, identity=identity) as log:
+        assert plain(log.read()) == [("c", {"id": 1})]
 
 
 def test_events_of_any_size_may_lie_before_the_position(primary: Session) -> None:
