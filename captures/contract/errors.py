@@ -13,6 +13,12 @@ class LostPosition(SourceError):
     """
 
 
+class AnotherServer(SourceError):
+    """Another server answers at the address, so positions of this session mean nothing there. A retry within the
+    session cannot help: a new one looks for its position on that server.
+    """
+
+
 class TableAway(SourceError):
     """A table is missing, or cannot be captured as it is. If it does not return within a moment, it is set aside."""
 

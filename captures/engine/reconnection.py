@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Generic, TypeVar
 
-from tidemark.captures.contract.errors import LostPosition
+from tidemark.captures.contract.errors import AnotherServer, LostPosition
 from tidemark.captures.contract.source import OpenedTable
 from tidemark.captures.contract.wakeup import Wakeup
 from tidemark.captures.scheduling.backoff import Backoff
@@ -46,7 +46,7 @@ class Outages:
         Raises:
             SourceError: ``error``, if reconnecting cannot help.
         """
-        if isinstance(error, LostPosition) or error.entry.policy is not Policy.RETRY:
+        if isinstance(error, AnotherServer | LostPosition) or error.entry.policy is not Policy.RETRY:
             raise error
         now = self._clock()
         if self._connected_at is not None:

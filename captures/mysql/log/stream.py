@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator
 
-from tidemark.captures.contract.errors import LostPosition
+from tidemark.captures.contract.errors import AnotherServer, LostPosition
 from tidemark.captures.contract.log import LogBatch
 from tidemark.captures.contract.table_events import RowsAffected
 from tidemark.captures.mysql.log import events
@@ -126,7 +126,7 @@ class BinlogLog:
         self._failure = None
         if self._connection.server != self._server:
             # Its files are others, so earlier positions mean nothing. Only a new session can resume there.
-            self._failure = SourceError(
+            self._failure = AnotherServer(
                 "TM-MY-054", f"the log was read from server {self._server}, but now {self._connection.server} answers"
             )
         # The interrupted transaction comes again: what was returned of it is not returned twice.

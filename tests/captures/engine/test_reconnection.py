@@ -13,7 +13,7 @@ import pytest
 
 from tests.captures.session import Json, Session, apply, bindings, session
 from tests.captures.source_tables import BOUND, FILL, USERS, endpoint, prepare, table_rows
-from tidemark.captures.contract.errors import LostPosition
+from tidemark.captures.contract.errors import AnotherServer, LostPosition
 from tidemark.captures.engine.reconnection import Outages
 from tidemark.captures.postgres.server.positions import parse_lsn
 from tidemark.protocol.errors import SourceError
@@ -66,7 +66,10 @@ def test_what_fails_whenever_it_is_connected_is_no_outage() -> None:
     assert failures(1, 100) < 10
 
 
-@pytest.mark.parametrize("error", [SourceError("TM-PG-002", "refused"), LostPosition("TM-PG-020", "gone")])
+@pytest.mark.parametrize(
+    "error",
+    [SourceError("TM-PG-002", "refused"), LostPosition("TM-PG-020", "gone"), AnotherServer("TM-MY-054", "moved")],
+)
 def test_what_connecting_anew_cannot_mend_is_raised(error: SourceError) -> None:
     with pytest.raises(SourceError) as raised:
         Outages(Clock()).failed(error)

@@ -12,6 +12,7 @@ import pytest
 from tests.captures.log_reader import plain
 from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.table_chunks import prepare_xa, run, session_on
+from tidemark.captures.contract.errors import AnotherServer
 from tidemark.captures.contract.log import Transaction
 from tidemark.captures.mysql.log import events
 from tidemark.captures.mysql.log.binlog_cursor import LogPlace
@@ -460,6 +461,6 @@ def test_another_server_at_the_same_address_ends_the_session(binlog_database: Da
     run(binlog_database, "CREATE TABLE t (id INT PRIMARY KEY)")
     with captured_log(binlog_database, "t") as log, global_setting(binlog_database, "server_id", "4713"):
         log.log.reconnect()
-        with pytest.raises(SourceError) as caught:
+        with pytest.raises(AnotherServer) as caught:
             log.read_once()
         assert caught.value.code == "TM-MY-054"
