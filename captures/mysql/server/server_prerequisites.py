@@ -74,6 +74,12 @@ def _filters(session: Session, resources: Sequence[ResourceConfig]) -> Iterator[
             f"the server leaves {', '.join(missing)} out of its binary log",
             remedy="Remove binlog_do_db and binlog_ignore_db from the server's configuration, and restart it.",
         )
+    elif only or never:
+        # Rows are left out by their own database, statements by the default one of their session.
+        logger.warning(
+            "the server has binlog_do_db or binlog_ignore_db: a TRUNCATE or ALTER of a captured table is missing from "
+            "the log if the session's default database is left out. Better remove both from the server's configuration"
+        )
 
 
 def _retention(session: Session) -> Iterator[SourceError]:

@@ -304,6 +304,19 @@ def test_settings_of_the_server(settings: dict[str, str], code: str, said: str) 
         assert "server_id 1" in numbered["TM-MY-011"]
 
 
+def test_a_log_without_the_statements_of_some_sessions_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    programs = installed_programs()
+    if programs is None:
+        pytest.skip(no_source())
+    with MariaDbServer(programs, settings={"binlog_do_db": "shop"}) as server:
+        shop = Database(server.host, server.port, server.user, server.password, name="shop")
+        with shop.connect("mysql") as connection, connection.cursor() as cursor:
+            cursor.execute("CREATE DATABASE shop")
+            cursor.execute("CREATE TABLE shop.t (id INT PRIMARY KEY)")
+        assert failures(shop.config(), bound(shop, "t")) == {}
+    assert "binlog_do_db" in caplog.text
+
+
 def test_settings_of_a_mysql_server(mysql_database: Database) -> None:
     run(mysql_database, "CREATE TABLE t (id INT PRIMARY KEY)")
     modern = not mysql_database.version.startswith("5.")
