@@ -51,9 +51,9 @@ _CHARACTERS = f"""
 
 def built_in(charset: str) -> Recode | None:
     """See ``RecodeOf``. Raises LookupError also for sets whose tables the server must give."""
-    if charset in UTF8:
-        return None
-    if charset in ("latin1", "binary"):
+    if charset in UTF8 or charset == "binary":
+        return None  # The server converts no bytes: labels and names are what a client wrote, nearly always UTF-8.
+    if charset == "latin1":
         return _from_latin1
     if charset == "gb18030":
         return _from_gb18030

@@ -196,6 +196,20 @@ def test_statements_are_in_the_character_set_of_their_client(binlog_database: Da
         assert [op for op, _ in plain(log.read())] == ["t"]
 
 
+def test_names_of_a_client_without_a_character_set_are_utf8(binlog_database: Database) -> None:
+    run(binlog_database, "CREATE TABLE `té` (id INT PRIMARY KEY)", "INSERT INTO `té` VALUES (1)")
+    with captured_log(binlog_database, "té") as log:
+        run(binlog_database, "SET NAMES binary", "TRUNCATE TABLE `té`")
+        assert [op for op, _ in plain(log.read())] == ["t"]
+
+
+def test_labels_without_a_character_set_are_utf8(binlog_database: Database) -> None:
+    run(binlog_database, "CREATE TABLE t (id int PRIMARY KEY, mood enum('é', 'b') CHARACTER SET binary)")
+    with captured_log(binlog_database, "t") as log:
+        run(binlog_database, "INSERT INTO t VALUES (1, 1)")
+        assert [document["mood"] for document in log.read()] == ["é"]
+
+
 def test_labels_that_the_catalog_cannot_show_are_never_guessed(binlog_database: Database) -> None:
     run(binlog_database, "CREATE TABLE t (id int PRIMARY KEY, mood enum('😀', 'b') CHARACTER SET utf8mb4)")
     insert = "INSERT INTO t VALUES (1, 1)"
