@@ -94,6 +94,9 @@ def _expression(column: Column, name: str) -> str:
         return f"{name} * 1e0"
     if column.zerofill or column.data_type == "year":
         return f"{name} + 0"
+    if column.labels and column.charset in (None, "binary"):
+        # The bytes of labels without a character set, which MariaDB otherwise sends as they are.
+        return f"CONVERT({name} USING utf8mb4)"
     return name
 
 
@@ -241,10 +244,11 @@ def _form(column: Column, table: str, tinyint1_as_bool: bool) -> Form:
 
 
 def unknown_type(table: str, column: Column) -> SourceError:
-    """The error for a column of a type that is not known."""
+    """The error for a column without a form."""
+    what = "labels that are no texts" if column.labels else f"the unknown type {column.data_type}"
     return SourceError(
         "TM-MY-031",
-        f"{table}: column {column.name} has the unknown type {column.data_type}",
+        f"{table}: column {column.name} has {what}",
         remedy=f"Leave the column out with `{excluding(column.name)}`.",
     )
 

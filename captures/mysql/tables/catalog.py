@@ -47,7 +47,7 @@ _CHECKS = """
     FROM information_schema.check_constraints t WHERE t.check_clause LIKE 'json_valid(%%' AND {where}
 """
 
-_LABEL = re.compile(r"'((?:[^'\\]|''|\\.)*)'", re.DOTALL)
+_LABEL = re.compile(r"(x?)'((?:[^'\\]|''|\\.)*)'", re.DOTALL)
 _ESCAPED = re.compile(r"''|\\(.)", re.DOTALL)
 _ESCAPES = {"0": "\0", "n": "\n", "r": "\r", "t": "\t", "b": "\b", "Z": "\x1a"}
 _JSON_CHECK = re.compile(r"json_valid\(`((?:[^`]|``)+)`\)", re.IGNORECASE)
@@ -270,12 +270,17 @@ def _column(row: Sequence[Any]) -> Column:
 
 
 def _labels(column_type: str) -> tuple[str, ...]:
-    """The labels of ``enum('a','it''s')``, with the escapes that the server prints (append_unescaped)."""
+    """The labels of ``enum('a','it''s',x'ff')``, with the escapes that the server prints (append_unescaped), and in
+    hexadecimal what MySQL cannot print.
+    """
 
     def character(match: re.Match[str]) -> str:
         return "'" if match[1] is None else _ESCAPES.get(match[1], match[1])
 
-    return tuple(_ESCAPED.sub(character, label) for label in _LABEL.findall(column_type))
+    return tuple(
+        bytes.fromhex(label).decode("utf-8", "replace") if coded else _ESCAPED.sub(character, label)
+        for coded, label in _LABEL.findall(column_type)
+    )
 
 
 def _key(

@@ -112,7 +112,9 @@ _FORMS: dict[str, Form] = {
 
 
 def form(column: Column, *, tinyint1_as_bool: bool = False) -> Form | None:
-    """The form of a column's values; None for a type that is not known."""
+    """The form of a column's values; None for a type that is not known, and for labels that are no texts."""
+    if column.charset is None and any("\ufffd" in label for label in column.labels):
+        return None
     if column.json:
         return Form.JSON
     if column.data_type == "bit" and column.length == 1:

@@ -7,7 +7,8 @@ import pytest
 from tests.captures.log_reader import plain
 from tests.captures.mysql.captured_log import captured_log
 from tests.captures.mysql.log.test_stream import global_setting
-from tests.captures.mysql.table_chunks import run
+from tests.captures.mysql.table_chunks import run, table_chunks
+from tidemark.protocol.errors import SourceError
 from tidemark.testing.servers.mariadb import Database
 
 METADATA = ["FULL", "NO_LOG"]
@@ -208,6 +209,20 @@ def test_labels_without_a_character_set_are_utf8(binlog_database: Database) -> N
     with captured_log(binlog_database, "t") as log:
         run(binlog_database, "INSERT INTO t VALUES (1, 1)")
         assert [document["mood"] for document in log.read()] == ["é"]
+
+
+def test_labels_that_are_no_texts_never_get_into_a_document(binlog_database: Database) -> None:
+    run(binlog_database, "CREATE TABLE t (id int PRIMARY KEY, mood enum('é', x'ff') CHARACTER SET binary)")
+    run(binlog_database, "INSERT INTO t VALUES (1, 1), (2, 2)")
+    if binlog_database.is_mysql:
+        with (
+            pytest.raises(SourceError, match="mood has labels that are no texts"),
+            table_chunks(binlog_database, "t") as t,
+        ):
+            t.scan(10)
+        return
+    with table_chunks(binlog_database, "t") as chunks:
+        assert [document["mood"] for document in chunks.scan(10)[1]] == ["é", "?"]
 
 
 def test_labels_that_the_catalog_cannot_show_are_never_guessed(binlog_database: Database) -> None:
