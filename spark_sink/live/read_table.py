@@ -17,7 +17,7 @@ from tidemark.spark_sink.source.log_path import log_and_warehouse
 from tidemark.spark_sink.source.native_scan import parquet_files
 from tidemark.spark_sink.source.runs import runs
 from tidemark.spark_sink.spark.file_systems import engine_url, native_url
-from tidemark.spark_sink.tables.column_types import Columns, arrow_schema, ddl, fill_literal, quoted
+from tidemark.spark_sink.tables.column_types import Columns, arrow_schema, ddl, fill_literal, quoted, sql_type
 from tidemark.spark_sink.tables.store_place import StorePlace
 from tidemark.spark_sink.tables.table_columns import EVENT_META
 
@@ -148,7 +148,9 @@ def _as_view(frame: DataFrame, view: TableView, there: Collection[str]) -> DataF
             return F.col(quoted(names[name]))
         return F.expr(fill_literal(fills[name], type_)) if name in fills else F.lit(None)
 
-    return frame.select(*(column(name, type_).cast(type_).alias(name) for name, type_ in view.columns.items()))
+    return frame.select(
+        *(column(name, type_).cast(sql_type(type_)).alias(name) for name, type_ in view.columns.items())
+    )
 
 
 def _by_engine(spark: SparkSession, view: TableView) -> DataFrame:

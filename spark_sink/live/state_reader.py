@@ -13,6 +13,7 @@ from tidemark.spark_sink.live.state_partitions import plan_state, read_state
 from tidemark.spark_sink.live.table_view import TableView, end_of, table_view
 from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.source.options import SourceOptions
+from tidemark.spark_sink.source.partitions import check_spelled
 from tidemark.spark_sink.tables.column_types import Columns, arrow_schema, conformed
 
 
@@ -40,6 +41,7 @@ class StateReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         view = _view(self.options)
+        check_spelled(self.columns, self.options.table, view.columns)
         for name, wanted in self.columns.items():
             stored = view.columns.get(name, wanted)
             if not widens(stored, wanted):

@@ -9,7 +9,7 @@ from math import nan
 from typing import Any
 
 from tidemark.spark_sink.changes.key_order import NOT_A_NUMBER, NULL, Place
-from tidemark.spark_sink.tables.column_types import quoted
+from tidemark.spark_sink.tables.column_types import quoted, sql_type
 
 
 def route(key: Sequence[str], types: Sequence[str], bounds: Sequence[Place]) -> str:
@@ -49,7 +49,7 @@ def literal(value: Any, type_: str) -> str:
             return f"CAST('{value:f}' AS {type_})"
         case datetime():
             text = value.astimezone(UTC).isoformat() if value.tzinfo else value.isoformat()
-            return f"CAST('{text}' AS {type_})"
+            return f"CAST('{text}' AS {sql_type(type_)})"
         case date():
             return f"CAST('{value.isoformat()}' AS DATE)"
     raise TypeError(f"no key column has values of type {type(value).__name__}")

@@ -11,9 +11,8 @@ from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.source.inferred_schema import InferredSchema
 from tidemark.spark_sink.source.options import SourceOptions, resolve_range
-from tidemark.spark_sink.source.partitions import check_pinned, plan, read_partition
+from tidemark.spark_sink.source.partitions import check_pinned, pinned_lineage, plan, read_partition
 from tidemark.spark_sink.tables.column_types import Columns
-from tidemark.spark_sink.tables.lineage import newest_lineage
 from tidemark.spark_sink.tables.table_columns import find_collection
 
 
@@ -44,7 +43,7 @@ class BatchReader(DataSourceReader):
         collection = find_collection(log, summary, self.options.required_table())
         if self.inferred and (departure := self.inferred.departure(log, collection, start, end)):
             raise departure.error()
-        lineage = self.inferred.lineage if self.inferred else newest_lineage(summary, collection, self.columns)
+        lineage = self.inferred.lineage if self.inferred else pinned_lineage(summary, collection, self.columns)
         return plan(log, collection, self.columns, start, end, self.options.partitions, lineage=lineage)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

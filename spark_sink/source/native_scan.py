@@ -21,12 +21,12 @@ from tidemark.spark_sink.source.followed_log import FollowedLog
 from tidemark.spark_sink.source.inferred_schema import InferredSchema
 from tidemark.spark_sink.source.log_path import log_and_warehouse
 from tidemark.spark_sink.source.options import resolve_range
-from tidemark.spark_sink.source.partitions import PARTITION_BYTES, check_pinned
+from tidemark.spark_sink.source.partitions import PARTITION_BYTES, check_pinned, pinned_lineage
 from tidemark.spark_sink.source.runs import runs
 from tidemark.spark_sink.source.segment_reader import read_segments, segment_files
 from tidemark.spark_sink.spark.file_systems import native_url
-from tidemark.spark_sink.tables.column_types import Columns, arrow_schema, ddl, quoted
-from tidemark.spark_sink.tables.lineage import Lineage, newest_lineage
+from tidemark.spark_sink.tables.column_types import Columns, arrow_schema, ddl, quoted, sql_type
+from tidemark.spark_sink.tables.lineage import Lineage
 from tidemark.spark_sink.tables.store_place import StorePlace
 from tidemark.spark_sink.tables.table_columns import event_columns, find_collection, own_columns
 
@@ -112,7 +112,7 @@ def read_changes(
         fields = (spark.createDataFrame([], schema).schema if isinstance(schema, str) else schema).fields
         columns = {field.name: field.dataType.simpleString() for field in fields}
         check_pinned(columns)
-        lineage = newest_lineage(summary, collection, columns)
+        lineage = pinned_lineage(summary, collection, columns)
     segments = list(log.segments(collection, first, last))
     return segments_frame(spark, log, segments, columns, first, last, lineage=lineage)
 
@@ -243,7 +243,7 @@ def _native(
         return frame
     return frame.select(
         *(
-            (F.col(quoted(name)) if name in wanted else F.lit(None)).cast(spark_type).alias(name)
+            (F.col(quoted(name)) if name in wanted else F.lit(None)).cast(sql_type(spark_type)).alias(name)
             for name, spark_type in columns.items()
         )
     )

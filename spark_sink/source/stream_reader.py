@@ -20,9 +20,8 @@ from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.source.followed_log import FollowedLog, Limits
 from tidemark.spark_sink.source.inferred_schema import Departure, InferredSchema
 from tidemark.spark_sink.source.options import EVENTS_PER_BATCH, SourceOptions, resolve_offset
-from tidemark.spark_sink.source.partitions import check_pinned, plan, read_partition
+from tidemark.spark_sink.source.partitions import check_pinned, pinned_lineage, plan, read_partition
 from tidemark.spark_sink.tables.column_types import Columns
-from tidemark.spark_sink.tables.lineage import newest_lineage
 from tidemark.spark_sink.tables.table_columns import find_collection
 
 if TYPE_CHECKING:
@@ -106,7 +105,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self.inferred is not None:
             lineage = self.inferred.lineage
         else:
-            lineage = newest_lineage(self.log.summary_at(last), self.collection, self.columns)
+            lineage = pinned_lineage(self.log.summary_at(last), self.collection, self.columns)
         return plan(self.log, self.collection, self.columns, first, last, self.options.partitions, lineage=lineage)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

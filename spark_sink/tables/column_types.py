@@ -37,6 +37,7 @@ _SCALARS: dict[str, pa.DataType] = {
 _NAMES = {arrow: name for name, arrow in _SCALARS.items()}
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
 _ARRAY = re.compile(r"array<(.+)>")
+_INSTANT = re.compile(r"\btimestamp\b")
 
 
 def arrow_type(spark: str) -> pa.DataType:
@@ -138,13 +139,18 @@ def fill_literal(fill: str, type_: str) -> str:
     if isinstance(value, list):
         array = _ARRAY.fullmatch(type_)
         items = (fill_literal(orjson.dumps(item).decode(), array[1]) for item in value) if array else ()
-        return f"CAST(array({', '.join(items)}) AS {type_})"
+        return f"CAST(array({', '.join(items)}) AS {sql_type(type_)})"
     if value is None:
-        return f"CAST(NULL AS {type_})"
+        return f"CAST(NULL AS {sql_type(type_)})"
     if type_ == "binary":
         return f"X'{base64.b64decode(value).hex()}'"
     text = value if isinstance(value, str) else fill
-    return f"CAST(CAST(X'{text.encode().hex()}' AS STRING) AS {type_})"
+    return f"CAST(CAST(X'{text.encode().hex()}' AS STRING) AS {sql_type(type_)})"
+
+
+def sql_type(type_: str) -> str:
+    """A column's Spark type for SQL and ``cast``, where ``spark.sql.timestampType`` says what ``timestamp`` is."""
+    return _INSTANT.sub("timestamp_ltz", type_)
 
 
 def quoted(name: str) -> str:
@@ -154,4 +160,4 @@ def quoted(name: str) -> str:
 
 def ddl(columns: Columns) -> str:
     """The columns as a Spark schema in DDL form."""
-    return ", ".join(f"{quoted(name)} {spark}" for name, spark in columns.items())
+    return ", ".join(f"{quoted(name)} {sql_type(spark)}" for name, spark in columns.items())

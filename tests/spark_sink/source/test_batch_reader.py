@@ -9,8 +9,10 @@ import pytest
 from pyspark.errors import PySparkException
 
 from tests.spark_sink.log_builder import EPOCH, Event, LogBuilder, create, schema
+from tidemark import read_changes
 from tidemark.protocol.changelog import layout
 from tidemark.protocol.changelog.models import META_COLUMNS
+from tidemark.protocol.errors import SparkError
 from tidemark.spark_sink.spark.failures import tidemark_error
 
 if TYPE_CHECKING:
@@ -139,6 +141,18 @@ def test_what_cannot_be_read_is_an_error_with_a_code(spark: SparkSession, log: L
     assert failure(spark, log, "id date").startswith("TM-SPK-005: column id of public.items")
     assert failure(spark, log, "id int").startswith("TM-SPK-003")
     assert failure(spark, log, "id bigint, _offset string").startswith("TM-SPK-003")
+
+
+def test_a_name_in_another_case_is_an_error_and_not_null(spark: SparkSession, log: LogBuilder) -> None:
+    log.commit(create(1))
+    wrong = "TM-SPK-003: the reader's schema has {}, which is called {} in public.items"
+
+    assert failure(spark, log, "ID bigint").startswith(wrong.format("ID", "id"))
+    assert failure(spark, log, "id bigint, _OP string").startswith(wrong.format("_OP", "_op"))
+    assert failure(spark, log, "id bigint, Name string", state="current").startswith(wrong.format("Name", "name"))
+    with pytest.raises(SparkError, match="the reader's schema has ID, which is called id"):
+        read_changes(spark, str(log.root), "public.items", schema="ID bigint")
+    assert read(spark, log, "id bigint, ident string").collect()[0][:] == (1, None)
 
 
 def test_a_column_of_another_type_is_an_error_that_names_it(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.spark_sink.log_builder import EPOCH, Event, LogBuilder, create, schema
-from tidemark import read_changes
+from tidemark import read_changes, read_table
 from tidemark.protocol.changelog import Segment
 from tidemark.protocol.changelog.models import META_COLUMNS
 from tidemark.protocol.errors import ChangeLogError, SparkError
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 ITEMS = "public/items"
+ZONE = "spark.sql.session.timeZone"
 
 
 def segments(log: LogBuilder, start: int = 0, end: int | None = None) -> list[Segment]:
@@ -73,6 +74,23 @@ def test_a_range_is_half_open_and_may_cut_segments(spark: SparkSession, log: Log
         assert rows(scan(spark, log, {"id": "bigint"}, start, end)) == sorted(
             ((i,) for i in range(start, end)), key=repr
         )
+
+
+@pytest.mark.parametrize("way", ["changes", "table", "events", "current"])
+def test_an_instant_is_one_where_timestamps_are_local_times(spark: SparkSession, tmp_path: Path, way: str) -> None:
+    log = LogBuilder(tmp_path / "log", schema(id="bigint", at="timestamp", local="timestamp_ntz"))
+    moment = datetime(2026, 7, 1, 12, tzinfo=UTC)
+    log.commit(Event("c", {"id": 1, "at": moment, "local": moment.replace(tzinfo=None)}))
+    source = spark.read.format("tidemark").options(path=str(log.root), table="public.items")
+
+    with setting(spark, "spark.sql.timestampType", "TIMESTAMP_NTZ"), setting(spark, ZONE, "America/New_York"):
+        ways: dict[str, Callable[..., DataFrame]] = {"changes": read_changes, "table": read_table}
+        found = ways[way](spark, str(log.root), "public.items") if way in ways else source.option("state", way).load()
+        types = dict(found.dtypes)
+        equal = found.where("at = timestamp_ltz '2026-07-01 12:00:00+00:00' and hour(local) = 12").count()
+
+    assert (types["at"], types["_commit_ts"], types["local"]) == ("timestamp", "timestamp", "timestamp_ntz")
+    assert equal == 1
 
 
 def test_only_the_given_segments_are_read(spark: SparkSession, log: LogBuilder) -> None:

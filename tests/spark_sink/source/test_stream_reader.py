@@ -143,6 +143,11 @@ def failure(sink: Sink, log: LogBuilder, **options: Any) -> str:
     return str(tidemark_error(caught.value))
 
 
+def test_a_name_in_another_case_is_an_error_and_not_null(sink: Sink, log: LogBuilder) -> None:
+    log.commit(create(1))
+    assert failure(sink, log, pinned="ID bigint, _offset bigint").startswith("TM-SPK-003: the reader's schema has ID")
+
+
 def test_a_checkpoint_of_another_log_is_refused(sink: Sink, log: LogBuilder, tmp_path: Path) -> None:
     log.commit(create(1))
     sink.run(log)
