@@ -61,6 +61,13 @@ CONFIGURED = Cause(
     altered=False,
     keys_stay=True,
 )
+CONDITION = Cause(
+    "condition",
+    Consequence.READ_AGAIN,
+    "Decide about `where` before the table is captured; `tidemark backfill --where` reads some rows more.",
+    altered=False,
+    keys_stay=True,
+)
 PUT_BACK = Cause(
     "put_back",
     Consequence.EMPTIED,

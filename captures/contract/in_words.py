@@ -6,6 +6,7 @@ IN_WORDS = {
     # Several databases.
     "absent": "no table has its name",
     "changes_passed": "its rows changed while it was set aside",
+    "condition": "its `where` is another one",
     "counted_rows": "it has no key, and it is not known which of its changes a scan had seen",
     "included": "a column is excluded or hashed no longer, or is hashed from now on",
     "key": "it has another key",

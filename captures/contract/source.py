@@ -67,6 +67,7 @@ class OpenedTable:
         unfit: Why it cannot be captured. The other attributes then come from the configuration alone.
         captured_otherwise: Its documents have columns that the last session's did not have, or had otherwise: all its
             rows are read again, and replace the rows downstream. Known after ``Source.start_position``.
+        where: The configured condition for the rows that are read; empty without one.
         policy: The configured policy for values that cannot be captured, as text that changes with it.
         whole_rows: Sentences with the statements that make every event of the table carry the whole row.
     """
@@ -82,6 +83,7 @@ class OpenedTable:
     estimated_rows: int | None
     estimated_bytes: int | None = None
     unfit: SourceError | None = None
+    where: str = ""
     policy: str = ""
     whole_rows: str = ""
     formerly: str | None = None

@@ -28,7 +28,9 @@ from tidemark.captures.scheduling.table_states import (
     LeftOut,
     OnCommand,
     TableState,
+    configured_otherwise,
     opened_state,
+    read_as,
     was_replaced,
 )
 from tidemark.captures.scheduling.verification import Verification
@@ -278,15 +280,13 @@ class TableBackfill:
         """The table's part of the state, without nulls."""
         if isinstance(self.capture, LeftOut):
             return {**self.capture.to_state(), **self._apart()}
-        state: JsonObject = {"identity": self.table.identity, "scan": self.ranges.to_state()}
+        state = {"identity": self.table.identity, "scan": self.ranges.to_state(), **read_as(self.table)}
         if self.barrier is not None:
             state["barrier"] = self.barrier
         if self.table.counted and not self.done:
             base = self.base if self.kept_snapshot is None else self.kept_snapshot()
             if base is not None:
                 state["base"] = base
-        if not self.table.scan.reads:
-            state["log_only"] = True
         if self.bad:
             state["bad"] = dict(self.bad)
         if apart := self.apart.to_state():
@@ -324,9 +324,7 @@ def opened(
     at: str,
     asks: bool,
 ) -> TableBackfill:
-    """The backfill as an earlier session left it, or of a table that is captured from now on.
-
-    What had failed is tried again.
+    """The backfill as an earlier session left it, or of a new table. What had failed is tried again.
 
     Args:
         barrier: Asked for that of a new table.
@@ -350,8 +348,9 @@ def opened(
         if configured == table.priority:  # Otherwise it was configured after the command, which is the newer wish.
             backfill.priority = given
     backfill.capture = state = opened_state(table, stored, now, asks=asks)
+    otherwise = configured_otherwise(table, stored)
     if isinstance(state, LeftOut):
-        state.passed |= table.captured_otherwise
+        state.passed |= bool(otherwise)
         if isinstance(state.returns, OnCommand) and not state.since:
             backfill.reread = joined(backfill.reread, [causes.MADE_AGAIN_OR_KEY], at, put_off=True)
     elif was_replaced(table, stored):
@@ -371,11 +370,11 @@ def opened(
         backfill.from_scratch = stored is not None and not table.key
     else:
         backfill.restore(stored)
-        if table.captured_otherwise and table.scan.reads:
-            logger.info("the captured columns of %s have changed: all its rows are read again", table.name)
+        if otherwise and table.scan.reads:
+            logger.info("%s is configured in another way: all its rows are read again", table.name)
             backfill.from_scratch = not table.key
             backfill.ranges.restart(pages_of(table))
-            backfill.reread = joined(backfill.reread, [causes.CONFIGURED], at)
+            backfill.reread = joined(backfill.reread, otherwise, at)
     return backfill
 
 

@@ -10,8 +10,10 @@ import shlex
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
+from tidemark.captures.contract import causes
 from tidemark.captures.contract.in_words import in_words
 from tidemark.captures.contract.source import OpenedTable
+from tidemark.captures.contract.table_changes import Cause
 from tidemark.protocol.error_codes import REGISTERED
 from tidemark.protocol.errors import SourceError
 from tidemark.protocol.messages import JsonObject
@@ -179,6 +181,21 @@ def must_be_read(name: str, what: str) -> SourceError:
 def was_replaced(table: OpenedTable, stored: JsonObject | None) -> bool:
     """Whether it is another table than in the state, or has another key, so that it must be emptied and read again."""
     return stored is not None and not table.is_still(stored.get("identity"))
+
+
+def read_as(table: OpenedTable) -> JsonObject:
+    """The binding's part of the state about which rows are read."""
+    if not table.scan.reads:
+        return {"log_only": True}
+    return {"where": table.where} if table.where else {}
+
+
+def configured_otherwise(table: OpenedTable, stored: JsonObject | None) -> list[Cause]:
+    """The changes of the configuration for which the rows that were read are not all, or not as they are to be."""
+    found = [causes.CONFIGURED] if table.captured_otherwise else []
+    if (before := (stored or {}).get("where")) and before != table.where:
+        found.append(causes.CONDITION)
+    return found
 
 
 def stays_left_out(table: OpenedTable, stored: JsonObject | None, *, asks: bool) -> bool:

@@ -118,6 +118,7 @@ class TableBinding(ABC):
                 priority=resource.priority,
                 estimated_rows=None,
                 unfit=self.unfit,
+                where=resource.where or "",
             )
         return OpenedTable(
             binding=binding,
@@ -131,6 +132,7 @@ class TableBinding(ABC):
             priority=resource.priority,
             estimated_rows=self.table.estimated_rows,
             estimated_bytes=self.table.size_bytes,
+            where=resource.where or "",
             policy=self.policies.text(resource.exclude, resource.hash),
             whole_rows=self.whole_rows,
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.captures.impatient import status_of
 from tests.captures.session import Json, Session
 from tests.conformance.engine import Engine
@@ -99,3 +101,27 @@ def test_further_changes_are_added_until_the_rows_are_read(engine: Engine) -> No
         _retype(engine)
         third.until(lambda c: kept(c)["begun"] > kept(second)["ended"])
         assert engine.retyped in causes(kept(third)) and "made_again" not in causes(kept(third))
+
+
+@pytest.mark.parametrize("where", [None, "id % 2 = 1"], ids=["removed", "changed"])
+def test_another_condition(engine: Engine, where: str | None) -> None:
+    wide_users(engine, 40)
+    with engine.capture(engine.bindings("users", where="id % 2 = 0")) as first:
+        first.until(Session.done)
+    with engine.capture(engine.bindings("users", where=where), first.state) as second:
+        second.documents[:0] = first.documents
+        engine.until_equal(second, "users")
+        second.until(lambda c: bool(kept(c).get("ended")))
+        assert causes(kept(second)) == {"condition": []}
+    with engine.capture(engine.bindings("users", where=where), second.state) as third:
+        third.until(Session.done)
+        assert third.documents == []
+
+
+def test_a_condition_from_now_on_has_nothing_read_again(engine: Engine) -> None:
+    wide_users(engine, 40)
+    with engine.capture(engine.bindings("users")) as first:
+        first.until(Session.done)
+    with engine.capture(engine.bindings("users", where="id % 2 = 0"), first.state) as second:
+        second.until(Session.done)
+        assert second.documents == [] and kept(second) == {}
