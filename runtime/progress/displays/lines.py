@@ -11,7 +11,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterable
-from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Self, TextIO
 
@@ -21,6 +20,7 @@ from tidemark.protocol.changelog import Commit
 from tidemark.protocol.log_lines import LogLine
 from tidemark.protocol.text.visible import visible_json
 from tidemark.runtime.progress.display import severity
+from tidemark.runtime.progress.displays.lossy_stderr import LossyStderr
 from tidemark.runtime.progress.figures import Figures
 
 PROGRESS = "captureProgress"
@@ -43,7 +43,7 @@ class LineDisplay:
     def __init__(self, figures: Figures, level: str, stream: TextIO | None = None) -> None:
         self._figures = figures
         self._least = severity(level)
-        self._stream = stream or sys.stderr
+        self._stream = stream or LossyStderr(sys.stderr)
         self._lock = threading.Lock()
         self._shown_at = -EVERY_SECONDS
         self._dirty = False
@@ -104,7 +104,5 @@ class LineDisplay:
             line["eventType"] = event_type
         if fields:
             line["fields"] = fields
-        with suppress(BrokenPipeError):  # No reader is left. The capture continues.
-            text = orjson.dumps(line, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
-            self._stream.write(visible_json(text) + "\n")
-            self._stream.flush()
+        text = orjson.dumps(line, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+        self._stream.write(visible_json(text) + "\n")
