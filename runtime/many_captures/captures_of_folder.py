@@ -16,6 +16,7 @@ import orjson
 from tidemark.protocol.errors import UsageError
 from tidemark.protocol.text.visible import visible_json
 from tidemark.runtime.many_captures.one_capture import OneCapture
+from tidemark.runtime.progress.displays.lossy_stderr import LossyStderr
 from tidemark.runtime.sessions.interruption import Interruption
 
 LOOK_SECONDS = 1.0
@@ -48,6 +49,7 @@ class CapturesOfFolder:
         self._running: dict[Path, OneCapture] = {}
         self._leaving: list[OneCapture] = []
         self._output = threading.Lock()
+        self._stderr = LossyStderr(sys.stderr)
 
     def run(self) -> int:
         """Runs them. Returns an exit status: 0 all have caught up, 1 a person must act for one, 3 one failed for now.
@@ -107,6 +109,8 @@ class CapturesOfFolder:
         """Log lines go to stderr, and results to stdout."""
         line = visible_json(orjson.dumps(said, option=orjson.OPT_APPEND_NEWLINE).decode())
         with self._output:
-            stream = sys.stderr if "level" in said else sys.stdout
-            stream.write(line)
-            stream.flush()
+            if "level" in said:
+                self._stderr.write(line)
+            else:
+                sys.stdout.write(line)
+                sys.stdout.flush()

@@ -46,11 +46,11 @@ class Folder:
         return capture
 
     @contextmanager
-    def running(self) -> Iterator[subprocess.Popen[bytes]]:
-        """``tidemark capture`` on the folder; interrupted at the end. Its lines are in ``lines``."""
+    def running(self, output: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
+        """``tidemark capture`` on the folder; interrupted at the end. Its lines are in ``lines``, or in ``output``."""
         with (
-            (self._scripts / "stderr").open("wb") as output,
-            subprocess.Popen([*TIDEMARK, "capture", str(self.path)], stdout=output, stderr=output) as process,
+            (output or self._scripts / "stderr").open("wb") as file,
+            subprocess.Popen([*TIDEMARK, "capture", str(self.path)], stdout=file, stderr=file) as process,
         ):
             try:
                 yield process
@@ -97,6 +97,14 @@ def test_one_that_fails_does_not_touch_the_others(folder: Folder) -> None:
         assert runs(bad) and runs(added)
     assert process.returncode == 130
     assert not runs(bad) and not runs(added)
+
+
+def test_one_is_started_again_though_the_disk_of_stderr_is_full(folder: Folder) -> None:
+    capture = folder.add("bad", FAILS, STAYS)
+    with folder.running(Path("/dev/full")):
+        wait_until(lambda: capture.connector_pid() is not None, SECONDS, "it has begun")
+        os.utime(capture.file)
+        wait_until(lambda: runs(capture), SECONDS, "it is started again")
 
 
 def test_captures_end_with_the_command_however_that_ends(folder: Folder) -> None:
