@@ -259,7 +259,8 @@ def test_a_compressed_transaction_that_takes_several_packets() -> None:
     with binlog_server(log.packets) as server, reading(server) as reader:
         assert [document["id"] for document in reader.read(log.offset)] == [1, 2, 4]
         assert [t.txn for t in reader.transactions] == [f"{SERVER}:11", f"{SERVER}:12"]
-        assert [len(batch.lines) for batch in reader.batches if batch.lines] == [1, 2]  # The rest had not arrived yet.
+        first, *others = (len(batch.lines) for batch in reader.batches if batch.lines)
+        assert (first, sum(others)) == (1, 2)  # The rest had not arrived yet, and came at once or not.
 
 
 def test_a_compressed_transaction_that_is_damaged_behind_rows() -> None:
