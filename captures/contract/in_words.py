@@ -36,7 +36,7 @@ IN_WORDS = {
     "partition_back": "a partition was detached, and attached again",
     "partition_joined": "a partition was attached that had rows already",
     "privileges": "the user may not read it any more",
-    "published_again": "it left the publication, and came back",
+    "published_again": "it left the publication, or was a partition of another table, and came back",
     "rewritten": "its rows were written to another file while they were read by pages",
     "rewritten_by_alter": "ALTER TABLE wrote it to another file, which hides whether rows were lost",
     "unlogged_and_back": "it may have been changed without the log: it was UNLOGGED, or a partition was truncated",

@@ -104,7 +104,7 @@ PUBLISHED_AGAIN = TableChange(
     "changed",
     _LOOKED_AT,
     Consequence.EMPTIED,
-    avoid="Leave the table in the publication; `tidemark pause` pauses its backfill.",
+    avoid="Leave the table in the publication, and attach it to no other; `tidemark pause` pauses its backfill.",
     keys_stay=True,
 )
 IN_PART = TableChange(
