@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from itertools import pairwise
 from operator import sub
@@ -148,7 +148,9 @@ def _integer(code: Code, sql: str = "{0}") -> ArrowForm:
 
 _TEXT = ArrowForm(key=KeyTexts.SAME)
 _LITERAL = ArrowForm(LITERAL, KeyTexts.SAME)
-_DECIMAL = ArrowForm(LITERAL, KeyTexts.SAME, unusual=_not_a_number)
+# The output function itself takes the server an eighth less than ``concat``, which looks for it.
+_NUMERIC = ArrowForm("textin(numeric_out({0}))", KeyTexts.SAME)
+_DECIMAL = replace(_NUMERIC, unusual=_not_a_number)
 _TIMESTAMP = ArrowForm(unusual=_timestamps)
 
 # Oids of built-in types (pg_type.dat).
@@ -164,6 +166,8 @@ _FORMS: dict[int, ArrowForm] = {
     types.FLOAT8: ArrowForm("{0} + 0::float8"),
     # Not as a number of four bytes: 0.1 is to become the double nearest to 0.1.
     types.FLOAT4: ArrowForm("float8in(float4out({0})) + 0::float8"),
+    types.NUMERIC: _NUMERIC,
+    types.UUID: ArrowForm("textin(uuid_out({0}))", KeyTexts.SAME),
     types.BYTEA: ArrowForm(),
     types.DATE: ArrowForm(unusual=_dates),
     types.TIMESTAMP: _TIMESTAMP,
