@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 
 from tidemark.protocol.changelog import ChangeLog, Summary, TableSchema
 from tidemark.protocol.changelog.columns.evolution import widens
 from tidemark.protocol.changelog.models import META_COLUMNS
 from tidemark.protocol.errors import SparkError
+from tidemark.protocol.text.nearest_names import near
 from tidemark.spark_sink.tables.column_types import Columns
 
 ROW_META = {name: META_COLUMNS[name] for name in ("_offset", "_commit_ts")}
@@ -41,8 +41,7 @@ def find_collection(log: ChangeLog, summary: Summary, table: str) -> str:
             f"{table} is ambiguous in {log.store.place}: {', '.join(matches)}",
             remedy="Write it with a slash.",
         )
-    near = difflib.get_close_matches(table, [dotted(name) for name in known], n=3)
-    hint = f"; similar names: {', '.join(near)}" if near else f"; it has {len(known)} tables"
+    hint = near(table, [dotted(name) for name in known])
     raise SparkError(
         "TM-SPK-004", f"{log.store.place} has no events of table {table} up to offset {summary.next_offset}{hint}"
     )

@@ -64,7 +64,7 @@ def test_what_has_no_state_is_an_error_with_a_code(log: LogBuilder) -> None:
     log.change_schema(schema("public/items", key=["name"]))
     log.commit(create(2))
 
-    with pytest.raises(SparkError, match=r"TM-SPK-004.*similar names: public.items"):
+    with pytest.raises(SparkError, match=r"TM-SPK-004.*did you mean public.items"):
         viewed(log, table="public.item")
     with pytest.raises(SparkError, match=r"TM-SPK-007.*public.keyless"):
         viewed(log, table="public.keyless")

@@ -344,7 +344,8 @@ def test_changes_that_cannot_be_read_are_an_error(spark: SparkSession, log: LogB
     log.commit(create(1), create(2))
 
     for arguments, says in {
-        ("public.item",): "TM-SPK-004.*similar names: public.items",
+        ("public.item",): "TM-SPK-004.*did you mean public.items",
+        ("PUBLIC.ITEMS",): "TM-SPK-004.*did you mean public.items",
         ("public.items", 2, 1): "TM-SPK-003: start is 2, after end, which is 1",
         ("public.items", 3): "TM-SPK-006: option start is 3",
         ("public.items", None, "yesterday"): "TM-SPK-003: option end",
