@@ -112,7 +112,7 @@ def end_path(collection: str, run: int) -> str:
 
 
 def chunk_path(collection: str, run: int, number: int) -> str:
-    return f"{run_folder(collection, run)}/{number:08d}.parquet"
+    return f"{run_folder(collection, run)}/{number:08d}.arrow"
 
 
 def verified_path(collection: str) -> str:

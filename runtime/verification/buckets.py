@@ -20,6 +20,9 @@ ROWS = 4_000_000
 MOST = 256
 """Ids are divided by their first bits."""
 
+WRITTEN = 1_024
+"""About so many rows go into a bucket's file at once."""
+
 
 class Buckets:
     """Gathers rows with a column ``id``, which is a digest, and gives them back a bucket at a time.
@@ -35,7 +38,7 @@ class Buckets:
     def __init__(self, schema: pa.Schema, rows: int, folder: Path | None = None) -> None:
         self._schema = schema
         self._count = next(count for count in (1, 4, 16, 64, MOST) if rows <= count * ROWS or count == MOST)
-        self._tables: list[pa.Table] = []
+        self._gathered: list[pa.Table] = []
         self._files: list[pa.ipc.RecordBatchStreamWriter] = []
         self._folder: TemporaryDirectory[str] | None = None
         if self._count > 1:
@@ -44,23 +47,33 @@ class Buckets:
 
     def add(self, rows: pa.Table) -> None:
         """Takes rows."""
-        if not self._files:
-            self._tables.append(rows)
-            return
-        number = pc.shift_right(rows.column("id"), pa.scalar(65 - self._count.bit_length(), DIGEST))
-        for each in pc.unique(number).to_pylist():
-            self._files[each].write_table(rows.filter(pc.equal(number, each)))
+        self._gathered.append(rows)
+        if self._files and sum(each.num_rows for each in self._gathered) >= self._count * WRITTEN:
+            self._write()
 
     def tables(self) -> Iterator[pa.Table]:
         """All rows, a bucket at a time. None comes afterwards."""
         if not self._files:
-            yield pa.concat_tables([self._schema.empty_table(), *self._tables])
+            yield pa.concat_tables([self._schema.empty_table(), *self._gathered])
             return
+        self._write()
         for file in self._files:
             file.close()
         for number in range(self._count):
-            with pa.OSFile(str(self._path(number)), "rb") as stored, pa.ipc.open_stream(stored) as stream:
+            with pa.memory_map(str(self._path(number))) as stored, pa.ipc.open_stream(stored) as stream:
                 yield stream.read_all()
+
+    def _write(self) -> None:
+        rows = pa.concat_tables([self._schema.empty_table(), *self._gathered]).combine_chunks()
+        self._gathered.clear()
+        number = pc.shift_right(rows.column("id"), pa.scalar(65 - self._count.bit_length(), DIGEST)).cast(pa.uint8())
+        # Of numbers in one byte Arrow counts each, and compares none.
+        rows = rows.take(pc.sort_indices(number))
+        counts = {each["values"]: each["counts"] for each in pc.value_counts(number).to_pylist()}
+        start = 0
+        for each, count in sorted(counts.items()):
+            self._files[each].write_table(rows.slice(start, count))
+            start += count
 
     def _path(self, number: int) -> Path:
         assert self._folder is not None
