@@ -132,14 +132,17 @@ def until_equal(sessions: Sessions, engine: Engine) -> None:
 
 
 def write(engine: Engine, random: Random, stop: threading.Event) -> None:
-    """Writes to the columns that stay; while the table is away, or another one, there is nothing to write to."""
+    """Writes to the columns that stay; while the table is away, or another one, there is nothing to write to.
+
+    A statement writes one row. One of several rows could come into a deadlock with an alteration's UPDATE of all.
+    """
     with closing(engine.connect(autocommit=True)) as connection, closing(connection.cursor()) as cursor:
         while not stop.is_set():
             key = random.randint(-ROWS, ROWS)
             statement = random.choice(
                 [
                     f"INSERT INTO users (id, n) VALUES ({abs(key)}, -1)",
-                    f"UPDATE users SET n = n + 1 WHERE id BETWEEN {key} AND {key + 10}",
+                    f"UPDATE users SET n = n + 1 WHERE id = {key}",
                     f"DELETE FROM users WHERE id = {key}",
                     f"UPDATE users SET id = {key + 2 * ROWS} WHERE id = {key}",
                 ]
