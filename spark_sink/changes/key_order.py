@@ -99,8 +99,16 @@ def in_order(rows: pa.Table, key: Sequence[str]) -> pa.Table:
     return rows.combine_chunks().take(pc.sort_indices(keys, sort_keys=order))
 
 
+def keys_of(rows: pa.Table, key: Sequence[str]) -> pa.Table:
+    """The keys of rows, where equal ones are the same to Arrow's hashes, which tell -0.0 from 0.0."""
+    columns: list[Any] = [rows.column(name) for name in key]
+    arrays = [pc.add(column, 0.0) if pa.types.is_floating(column.type) else column for column in columns]
+    return pa.table(arrays, names=list(key))
+
+
 def has_key_of(rows: pa.Table, others: pa.Table, key: Sequence[str]) -> Any:
     """For each row, whether a row of ``others`` has the same key. A null equals a null."""
+    rows, others = keys_of(rows, key), keys_of(others, key)
     likely: Any = pa.repeat(pa.scalar(True), rows.num_rows)
     for name in key:
         likely = pc.and_(likely, pc.is_in(rows.column(name), value_set=others.column(name).combine_chunks()))
@@ -108,10 +116,9 @@ def has_key_of(rows: pa.Table, others: pa.Table, key: Sequence[str]) -> Any:
         return likely
     # Each column's value occurs somewhere; now whether they occur together.
     places = pc.indices_nonzero(likely).cast(pa.int64())
-    keys = list(key)
-    ours = rows.select(keys).take(places).append_column(_INDEX, places)
-    theirs = others.select(keys).append_column(_INDEX, pa.repeat(pa.scalar(-1, pa.int64()), others.num_rows))
-    groups = pa.concat_tables([ours, theirs]).group_by(keys).aggregate([(_INDEX, "min"), (_INDEX, "list")])
+    ours = rows.take(places).append_column(_INDEX, places)
+    theirs = others.append_column(_INDEX, pa.repeat(pa.scalar(-1, pa.int64()), others.num_rows))
+    groups = pa.concat_tables([ours, theirs]).group_by(list(key)).aggregate([(_INDEX, "min"), (_INDEX, "list")])
     shared = groups.filter(pc.equal(groups[f"{_INDEX}_min"], pa.scalar(-1, pa.int64())))
     matched: Any = pc.list_flatten(shared[f"{_INDEX}_list"])
     everyone = pa.array(range(rows.num_rows), pa.int64())
@@ -120,4 +127,4 @@ def has_key_of(rows: pa.Table, others: pa.Table, key: Sequence[str]) -> Any:
 
 def distinct(rows: pa.Table, key: Sequence[str]) -> pa.Table:
     """The keys of rows, each once."""
-    return rows.group_by(list(key), use_threads=False).aggregate([])
+    return keys_of(rows, key).group_by(list(key), use_threads=False).aggregate([])

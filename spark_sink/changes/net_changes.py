@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemark.spark_sink.changes.key_order import keys_of
+
 if TYPE_CHECKING:
     Values = pa.Array[Any] | pa.ChunkedArray[Any]
 
@@ -52,7 +54,7 @@ def net_changes(events: pa.Table, key: Sequence[str], columns: Sequence[str]) ->
     """
     lacked = set(pc.list_flatten(events["_unchanged"]).unique().to_pylist())
     names = [name for name in columns if name in lacked and name not in key]
-    numbered = events.select(list(key)).append_column(_INDEX, numbers(events.num_rows))
+    numbered = keys_of(events, key).append_column(_INDEX, numbers(events.num_rows))
     grouping = numbered.group_by(list(key), use_threads=not names)
     groups = grouping.aggregate([(_INDEX, "max"), (_INDEX, "list")] if names else [(_INDEX, "max")])
     if not names and groups.num_rows == events.num_rows:

@@ -101,3 +101,16 @@ def test_a_null_that_was_carried_is_no_missing_value() -> None:
     before = {1: {"id": 1, "name": "old", "note": None, "_offset": -1}}
 
     assert merged(before, net_changes(table(events), ["id"], COLUMNS))[1]["name"] is None
+
+
+def test_zeros_of_both_signs_are_one_key() -> None:
+    types = {"at": "double", "name": "string", "note": "string", "_offset": "bigint"}
+    rows = [
+        {"at": 0.0, "name": "old", "note": "kept", "_offset": 0, "_op": "c"},
+        {"at": -0.0, "name": "new", "_offset": 1, "_op": "u", "_unchanged": ["note"]},
+    ]
+    events = pa.Table.from_pylist(rows, arrow_schema({**types, **META}))
+
+    (row,) = net_changes(events, ["at"], list(types)).rows.to_pylist()
+
+    assert (row["at"], row["name"], row["note"], row["_offset"]) == (-0.0, "new", "kept", 1)
