@@ -142,7 +142,7 @@ def resolve_offset(option: str, text: str, log: FollowedLog) -> int:
     Raises:
         SparkError: ``TM-SPK-003`` when it is none of these, or an end that is still to come; ``TM-SPK-006`` for an
             offset beyond the end of the log.
-        ChangeLogError: ``TM-LOG-018`` for an offset before its start, and for an end before that time.
+        ChangeLogError: ``TM-LOG-018`` for an offset or a time before its start.
     """
     if text.lower() == "earliest":
         return log.start()
@@ -167,7 +167,7 @@ def resolve_offset(option: str, text: str, log: FollowedLog) -> int:
         )
     found = log.offset_at(instant)
     first = log.log_start.time
-    if option in _ENDS and first is not None and instant <= first:
+    if first is not None and instant <= first:
         what = f"option {option} is {text!r}: the log at {log.at} does not have the events up to {first} any more"
         raise ChangeLogError("TM-LOG-018", what)
     return found
