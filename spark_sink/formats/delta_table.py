@@ -38,6 +38,14 @@ SOURCE_NAME = "tidemark.source"
 COLUMN_ID = "tidemark.column"
 """In the metadata of a column: which column of the source it is, whatever its name, where the log tells."""
 
+_WRITTEN = frozenset(
+    {
+        "appendOnly", "changeDataFeed", "checkConstraints", "columnMapping", "deletionVectors", "generatedColumns",
+        "invariants", "timestampNtz", "v2Checkpoint", "variantType", "variantType-preview",
+    }
+)  # fmt: skip
+"""Features of tables that delta-rs writes. It refuses to commit to tables with others."""
+
 _PROPERTIES = {
     "delta.checkpointInterval": "100",
     "delta.enableDeletionVectors": "false",
@@ -305,8 +313,16 @@ class PositionedTable:
             vectors = "deletionVectors" in features and ask_again(self._has_vectors)
         if not vectors and mapping == "none":
             return None
-        found = "deletion vectors" if vectors else "column mapping"
-        return SparkError("TM-SPK-018", f"{self.place}: another program added {found}")
+        return self._added("deletion vectors" if vectors else "column mapping")
+
+    @property
+    def engine_written(self) -> SparkError | None:
+        """The reason why only an engine for the format can write the table, which others may read; None if we can."""
+        unknown = sorted({*(self._opened.protocol().writer_features or [])} - _WRITTEN)
+        return self.engine_only or (self._added(f"the feature {', '.join(unknown)}") if unknown else None)
+
+    def _added(self, what: str) -> SparkError:
+        return SparkError("TM-SPK-018", f"{self.place}: another program added {what}")
 
     def _has_vectors(self) -> bool:
         return next(iter(self._opened.deletion_vectors()), None) is not None

@@ -1,7 +1,7 @@
 """The way ``sql``: the session's own engine, Delta Lake for Spark, merges a part into a table and commits it.
 
-It is for tables with deletion vectors or column mapping, and for whoever requests it. The events are reduced by the
-same code as in the other ways. The engine joins them with the table.
+It is for tables with deletion vectors, column mapping or a feature that delta-rs does not write, and for whoever
+requests it. The events are reduced by the same code as in the other ways. The engine joins them with the table.
 
 The engine's commit holds the position in its user metadata. If two runs commit on the same version, a second
 transaction identifier makes one of them fail: Delta commits each version of an application once.

@@ -174,7 +174,7 @@ def _way(
                 f"{state.engine_only.message}, and now its columns or its key have changed",
                 remedy="Rebuild the table from the log: tidemark materialize FILE --rebuild TABLE.",
             )
-        return "sql", "more data than its Parquet files", count
+        return "sql", "a feature that only its engine writes", count
     if state.recast and not state.key:
         return "rewrite", "a column has a wider type", len(files)
     if settings.way and not (settings.way == "sql" and (state.begins or state.recast)):

@@ -41,7 +41,7 @@ class Maintenance:
             SparkError: ``TM-SPK-010`` when another process committed meanwhile, ``TM-SPK-015``.
         """
         table = followed.keeper.table
-        if table.engine_only is not None:
+        if table.engine_written is not None:
             self._leave_to_engine(followed)
             return
         self._join(followed)

@@ -193,7 +193,7 @@ class TableKeeper:
         columns = self._columns or {**self.table.columns, **self._lacking}
         begins = self._is_other(summary)
         files: Sequence[tuple[DataFile, KeyBounds]] = ()
-        if self.table.engine_only is None:
+        if self.table.engine_written is None:
             if self.key and not begins:
                 files = self.table.bounds({name: columns[name] for name in self.key})
             else:
@@ -204,7 +204,7 @@ class TableKeeper:
             files,
             self.table.position,
             self.table.size,
-            self.table.engine_only,
+            self.table.engine_written,
             begins=begins,
             recast=bool(self._columns) and not begins,
             places=self._adapted.places,
@@ -278,7 +278,7 @@ class TableKeeper:
         elif begins or self._adapted.places != AS_THEY_ARE or any(columns[n] != t for n, t in there.items()):
             self._columns = {**columns, **self._meta}
         elif added := {name: spark for name, spark in columns.items() if name not in there}:
-            if self.table.engine_only:
+            if self.table.engine_written:
                 self._lacking = added  # The engine adds them with the part that has them.
             else:
                 self.table.add_columns(added)

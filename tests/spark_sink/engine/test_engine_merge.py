@@ -108,6 +108,17 @@ def test_a_table_with_deletion_vectors_is_kept_by_its_engine(spark: SparkSession
     assert without_time(engine_rows(spark, lake)) == expected(lake)
 
 
+def test_a_table_with_a_feature_that_only_its_engine_writes_is_kept_by_it(spark: SparkSession, lake: KeptLake) -> None:
+    lake.log.commit(create(1, "a"), create(2, "b"))
+    lake.keep_well("current")
+    spark.sql(f"ALTER TABLE {name_of(lake)} CLUSTER BY (name)")
+    lake.log.change_schema(schema(ITEMS, ("id",), id="bigint", name="string", note="string", added="bigint"))
+    lake.log.commit(Event("d", {"id": 1}), Event("u", {"id": 2, "added": 5}, ("name", "note")))
+
+    assert named(lake.keep_well("current")).way == "sql"
+    assert without_time(engine_rows(spark, lake)) == expected(lake)
+
+
 LAST = [Event("u", {"id": 9, "name": "last"}, ("note",)), create(101, "last")]
 
 

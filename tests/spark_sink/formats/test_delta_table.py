@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, TableFeatures
 
 from tests.spark_sink.lake import directory
 from tests.spark_sink.tables.test_column_types import TYPES
@@ -202,6 +202,19 @@ def test_column_mapping_of_another_engine_is_refused(table: PositionedTable) -> 
 
     with pytest.raises(SparkError, match=r"TM-SPK-018.*column mapping"):
         table.files()
+
+
+def test_a_table_with_a_feature_that_we_do_not_write_is_left_to_an_engine(table: PositionedTable) -> None:
+    (file,) = data_files(directory(table), (1, "a", None))
+    table.commit([file], [], Position(5))
+    assert table.engine_written is None
+    DeltaTable(str(directory(table))).alter.add_feature(
+        TableFeatures.RowTracking, allow_protocol_versions_increase=True
+    )
+    table.refresh()
+
+    assert "another program added the feature rowTracking" in str(table.engine_written)
+    assert [f.path for f in table.files()] == [file.path]
 
 
 def test_rows_that_somebody_forbade_to_change(table: PositionedTable) -> None:
