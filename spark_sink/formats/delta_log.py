@@ -62,6 +62,11 @@ class LoggedCommit:
         return any(file["dataChange"] for file in files if file)
 
     @cached_property
+    def changes_columns(self) -> bool:
+        """Whether the commit states the table's columns and settings, as one that changes them does."""
+        return any("metaData" in action for action in self._actions)
+
+    @cached_property
     def _actions(self) -> list[dict[str, Any]]:
         with _reading(self._table, path := _commit_path(self.version)):
             return list(_parsed(self._table.store.read(path).splitlines()))

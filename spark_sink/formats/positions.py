@@ -26,6 +26,9 @@ _BEFORE, _GENERATION, _EVENTS = "tidemark.before", "tidemark.generation", "tidem
 _OVER = "tidemark.over"
 """A field of the ``commitInfo`` of our commits."""
 
+_TAKE_COLUMNS = frozenset({"RENAME COLUMN", "DROP COLUMNS", "REPLACE COLUMNS"})
+"""Operations after which rows are without values that they had, though no file changed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Position:
@@ -215,16 +218,16 @@ class Positions:
         """The earlier version that has the same rows as a foreign commit."""
         if commit.version == 0:
             raise self._foreign()
-        if not commit.changes_data:
-            return commit.version - 1
         if commit.operation == "RESTORE":
             return self._with_same_files(commit)
+        if not commit.changes_data and commit.operation not in _TAKE_COLUMNS:
+            return commit.version - 1
         raise SparkError(
             "TM-SPK-016", f"{self._place}: version {commit.version} ({commit.operation}) was written by another program"
         )
 
     def _with_same_files(self, restore: LoggedCommit) -> int:
-        """The newest version before a RESTORE whose files are those after it.
+        """The newest version before a RESTORE whose files are those after it, and whose columns may be.
 
         What the RESTORE says of its target depends on the engine, and may be a time.
         """
@@ -236,9 +239,11 @@ class Positions:
             # Undone: files that it added were not there before, those that it removed were.
             lacked, extra = lacked | (added - extra), extra - added
             lacked, extra = lacked - removed, extra | (removed - lacked)
-            if not lacked and not extra:
-                return commit.version - 1
-            commit = self._log.commit(commit.version - 1)
+            version = commit.version - 1
+            commit = self._log.commit(version)
+            undone = restore.changes_columns and commit is not None and commit.operation in _TAKE_COLUMNS
+            if not lacked and not extra and not undone:
+                return version
         raise SparkError(
             "TM-SPK-016",
             f"{self._place}: version {restore.version} restored a version that the table's log no longer has",

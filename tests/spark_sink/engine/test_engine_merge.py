@@ -119,6 +119,21 @@ def test_a_table_with_a_feature_that_only_its_engine_writes_is_kept_by_it(spark:
     assert without_time(engine_rows(spark, lake)) == expected(lake)
 
 
+def test_a_column_that_somebody_renamed_is_refused_until_it_is_back(spark: SparkSession, lake: KeptLake) -> None:
+    lake.log.commit(create(1, "a"), create(2, "b"))
+    lake.keep_well("current")
+    spark.sql(f"ALTER TABLE {name_of(lake)} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
+    spark.sql(f"ALTER TABLE {name_of(lake)} RENAME COLUMN name TO title")
+    lake.log.commit(Event("u", {"id": 1, "note": "new"}, ("name",)))
+    (table,) = lake.keep("current").set_aside
+    assert "RENAME COLUMN" in str(table.error)
+
+    before = spark.sql(f"DESCRIBE HISTORY {name_of(lake)} LIMIT 1").collect()[0]["version"] - 1
+    spark.sql(f"RESTORE TABLE {name_of(lake)} TO VERSION AS OF {before}")
+    lake.keep_well("current")
+    assert without_time(engine_rows(spark, lake)) == expected(lake)
+
+
 LAST = [Event("u", {"id": 9, "name": "last"}, ("note",)), create(101, "last")]
 
 

@@ -204,6 +204,21 @@ def test_rows_that_others_wrote_are_refused_until_they_are_undone(table: Positio
     assert opened(directory(table)).position == 30
 
 
+@pytest.mark.parametrize("operation", ["RENAME COLUMN", "DROP COLUMNS"])
+def test_columns_that_others_took_are_refused_until_they_are_back(table: PositionedTable, operation: str) -> None:
+    lines = map(json.loads, log_file(directory(table), 0).read_text().splitlines())
+    columns = json.dumps(next(line for line in lines if "metaData" in line))
+
+    def commit(version: int, done: str) -> None:
+        log_file(directory(table), version).write_text(f'{{"commitInfo": {{"operation": "{done}"}}}}\n{columns}\n')
+
+    commit(4, operation)
+    with pytest.raises(SparkError, match=rf"TM-SPK-016.*version 4 \({operation}\)"):
+        opened(directory(table))
+    commit(5, "RESTORE")
+    assert opened(directory(table)).position == 30
+
+
 def test_another_programs_commit_between_is_not_overlooked(table: PositionedTable) -> None:
     write_append(directory(table))
 
