@@ -112,8 +112,13 @@ class StorePlace:
         where = store.where(path)
         try:
             source = parquet_source(store, path)
-            # Ranges of columns that lie side by side are one request then.
-            with pq.ParquetFile(source, pre_buffer=store.directory is None) as parquet:
+            with pq.ParquetFile(
+                source,
+                # Ranges of columns that lie side by side are one request then.
+                pre_buffer=store.directory is None,
+                # Spark writes instants so by default. As nanoseconds they end with the year 2262.
+                coerce_int96_timestamp_unit="us",
+            ) as parquet:
                 yield parquet
         except FileNotFoundError:
             raise SparkError("TM-SPK-015", f"{where} {missing}") from None

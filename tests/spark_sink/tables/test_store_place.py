@@ -1,11 +1,15 @@
 from __future__ import annotations
 
 import errno
+from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tidemark.protocol.errors import SparkError
+from tidemark.spark_sink.tables.column_types import arrow_schema, conformed
 from tidemark.spark_sink.tables.store_place import StorePlace
 
 
@@ -50,3 +54,12 @@ def test_only_what_may_pass_is_retried(place: str, error: OSError, code: str, mo
     failed = StorePlace(place).failed(error, "a")
     assert isinstance(failed, SparkError)
     assert (failed.code, failed.message) == (code, f"{place}/a: {error.strerror}")
+
+
+def test_instants_as_spark_writes_them_may_be_of_any_year(tmp_path: Path) -> None:
+    instants = [datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)]
+    schema = arrow_schema({"at": "timestamp"})
+    pq.write_table(pa.table({"at": instants}, schema), tmp_path / "file", use_deprecated_int96_timestamps=True)
+
+    with StorePlace.of(tmp_path).parquet("file") as parquet:
+        assert conformed(parquet.read(), schema).column("at").to_pylist() == instants
