@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
-_CONCURRENT = re.compile(r"DELTA_CONCURRENT|Concurrent\w+Exception")
+_CONCURRENT = re.compile(r"DELTA_(CONCURRENT|METADATA_CHANGED|PROTOCOL_CHANGED)|Concurrent\w+Exception")
 """Delta's errors after a conflict with another commit."""
 
 
