@@ -135,7 +135,7 @@ def test_what_cannot_be_read_is_an_error_with_a_code(spark: SparkSession, log: L
     assert failure(spark, log, path=str(tmp_path / "nowhere")).startswith("TM-LOG-001")
     unknown = failure(spark, log, table="public.item")
     assert unknown.startswith("TM-SPK-004")
-    assert "similar names: public.items" in unknown
+    assert "did you mean public.items" in unknown
     assert failure(spark, log, startingOffset=3).startswith("TM-SPK-006")
     assert failure(spark, log, startingOffset=2, endingOffset=1).startswith("TM-SPK-003")
     assert failure(spark, log, "id date").startswith("TM-SPK-005: column id of public.items")
