@@ -11,6 +11,8 @@ DELTA := $(VENV)/delta
 # There are jars for this one.
 DELTA_PYSPARK := 4.2.0
 VERSITYGW := v1.8.0
+# What mypy found out is one for all clones, so a new one takes a second for it, not fifteen: mypy compares contents.
+TYPES := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/tidemark/mypy
 
 CONNECTORS := $(patsubst connectors/%/__main__.py,%,$(wildcard connectors/*/__main__.py))
 # A benchmark's name is that of its file, in whatever folder.
@@ -77,10 +79,10 @@ soak: setup ## Change tables at random while they are captured, for SOAK_SECONDS
 	TIDEMARK_TEST_ALL=1 $(RUN) pytest --numprocesses 2 --dist loadgroup -m drawn $(ARGS)
 
 check: setup ## Run ruff, mypy, the import contracts, and see that generated documents are up to date
-	@$(RUN) ruff check . && $(RUN) ruff format --check .
 	@# The types take longest: the rest is done beside them. Workers help the first time, and cost a second after that.
-	@$(RUN) mypy $(if $(wildcard .mypy_cache),,--num-workers auto) & types=$$!; \
-	$(VENV)/bin/lint-imports --no-logo && $(RUN) tests.house.generated --check; others=$$?; \
+	@$(RUN) mypy --cache-dir "$(TYPES)" $(if $(wildcard $(TYPES)),,--num-workers auto) & types=$$!; \
+	$(RUN) ruff check . && $(RUN) ruff format --check . && $(VENV)/bin/lint-imports --no-logo \
+	  && $(RUN) tests.house.generated --check; others=$$?; \
 	wait $$types && exit $$others
 
 bench: $(VENV)/.bench ## Run every benchmark, or one (NAME=postgres_log)
